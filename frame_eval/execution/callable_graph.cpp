@@ -217,7 +217,8 @@ class CallableGraph : public CompiledGraph {
     const auto run = [&](const PyRef& callable) {
       return PyRef::steal(PyObject_Vectorcall(callable.get(), arguments.data(), arguments.size(), nullptr));
     };
-    if (!left_behind_) return run(callable_);
+    // Hooks of saved tensors would be called again, and checkpoints stop what they compute again by an error.
+    if (!left_behind_ || symbolic::has_saved_tensor_hooks()) return run(callable_);
     const KeptInputs before(bindings, *left_behind_);
     PyRef result = run(callable_);
     if (!result && before.complete() && PyErr_ExceptionMatches(PyExc_Exception) && fails_anyway(run, before))

@@ -46,6 +46,8 @@ class TrainingFunction : public std::enable_shared_from_this<TrainingFunction> {
   // What the backward has to know of the forward's call.
   struct ForwardCall {
     std::vector<int64_t> symbols;
+    bool is_packed =
+        false;  // hooks of saved tensors have it: PyTorch's own, which may give them back with other strides
     std::vector<int64_t> versions;  // of the inputs; -1: checked by PyTorch, with the saved tensors
     // Where there are several groups of outputs: which of them a backward has been to, and what was saved, for the
     // others (PyTorch frees what its node has saved after each backward), with the versions that it had then.
@@ -113,6 +115,8 @@ class TrainingFunction : public std::enable_shared_from_this<TrainingFunction> {
                          const ForwardCall& forward, std::vector<PyRef>& inputs) const;
   // `reads`: by saved value, or null where all of the node's are read. A tuple of the node's.
   PyRef read_saved(const NodePart& part, PyObject* node, ForwardCall& forward, const Mask* reads) const;
+  // The node's saved tensors as hooks give them back, with the strides that they had.
+  PyRef unpacked(const NodePart& part, PyRef saved, const std::vector<int64_t>& symbols) const;
   PyRef read_saved_in_part(const NodePart& part, PyObject* node, ForwardCall& forward,
                            const Mask& reads) const;
   // A tuple of all saved values, from those of the node; `filler` in place of others, or of all where `saved` is null:

@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "frame_eval/execution/training_function.h"
+#include "symbolic/interop/python_side.h"
 #include "symbolic/interop/tensor_access.h"
 
 namespace cdynamo::frame_eval {
@@ -81,7 +82,7 @@ bool TrainingFunction::attach(PyObject* const* inputs, const std::vector<int64_t
 bool TrainingFunction::attach_part(int number, PyObject* const* inputs, const PyRef& kept,
                                    const std::vector<int64_t>& symbols, std::vector<PyRef>& fresh) {
   const NodePart& part = parts_[number];
-  ForwardCall forward{.symbols = symbols, .versions = {}};
+  ForwardCall forward{.symbols = symbols, .is_packed = symbolic::has_saved_tensor_hooks(), .versions = {}};
   for (size_t i = 0; i < part.saves_input.size(); ++i)
     forward.versions.push_back(part.saves_input[i] ? -1 : version_of(inputs[i]));
   NodeRequest request;
@@ -171,6 +172,7 @@ PyRef TrainingFunction::read_saved(const NodePart& part, PyObject* node, Forward
   if (part.saves_nothing) return PyRef::steal(PyTuple_New(0));
   if (!forward.rest) {
     PyRef saved = saved_tensors(node);
+    if (saved && forward.is_packed) return unpacked(part, std::move(saved), forward.symbols);
     return saved || !reads ? std::move(saved) : read_saved_in_part(part, node, forward, *reads);
   }
   for (size_t i = 0; i < forward.rest_versions.size(); ++i)
@@ -181,6 +183,27 @@ PyRef TrainingFunction::read_saved(const NodePart& part, PyObject* node, Forward
           "one of the variables needed for gradient computation has been modified by an inplace operation: "
           "what a compiled function saved for the backward of several results");
   return forward.rest;
+}
+
+PyRef TrainingFunction::unpacked(const NodePart& part, PyRef saved,
+                                 const std::vector<int64_t>& symbols) const {
+  PyRef tensors = PyRef::steal(PyTuple_New(PyTuple_GET_SIZE(saved.get())));
+  for (Py_ssize_t i = 0; tensors && i < PyTuple_GET_SIZE(saved.get()); ++i) {
+    const SavedValue& value = plan_.saved[part.saved[i]];
+    const graph::Graph& of = value.kind == SavedValue::kInput ? *plan_.function : *plan_.forward;
+    const graph::Value* known = (value.kind == SavedValue::kInput ? of.inputs : of.outputs)[value.index];
+    const PyRef strides = PyRef::steal(PyTuple_New(known->type.rank()));
+    for (int d = 0; strides && d < known->type.rank(); ++d)
+      PyTuple_SET_ITEM(strides.get(), d,
+                       PyLong_FromLongLong(of.sym->evaluate(known->type.strides[d], symbols.data())));
+    PyObject* tensor =
+        strides ? PyObject_CallFunctionObjArgs(symbolic::python_side(symbolic::PythonSide::kWithStrides),
+                                               PyTuple_GET_ITEM(saved.get(), i), strides.get(), nullptr)
+                : nullptr;
+    if (!tensor) return {};
+    PyTuple_SET_ITEM(tensors.get(), i, tensor);
+  }
+  return tensors;
 }
 
 // In eager each operator saves for itself, and what an operator has saved that no gradient comes to may be written to.

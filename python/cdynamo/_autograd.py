@@ -35,6 +35,17 @@ def once_differentiable(gradients: tuple[torch.Tensor | None, ...]) -> tuple[tor
     return tuple(next(results) if g is not None and g.requires_grad else g for g in gradients)
 
 
+def with_strides(tensor: torch.Tensor, strides: tuple[int, ...]) -> torch.Tensor:
+    """The tensor, or a copy that has these strides."""
+    if all(n <= 1 or a == b for n, a, b in zip(tensor.shape, tensor.stride(), strides)):
+        return tensor
+    with torch.no_grad():
+        made = torch.empty_strided(tensor.shape, strides, dtype=tensor.dtype, device=tensor.device)
+        once = tuple(slice(0, 1) if stride == 0 else slice(None) for stride in strides)
+        made[once].copy_(tensor[once])
+    return made
+
+
 def inference_tensor(result: torch.Tensor) -> torch.Tensor:
     """The tensor as it is made under inference_mode, on the same memory."""
     with torch.inference_mode():

@@ -124,6 +124,8 @@ struct TorchState {
     kAutocast = 64,  // torch.autocast("cpu")
     kAutocastCache = 128,
     kAutocastCuda = 256,
+    kSavedTensorHooks = 512,           // of a program's own, with grad mode on
+    kSavedTensorHooksDisabled = 1024,  // torch.autograd.graph.disable_saved_tensors_hooks
   };
   uint64_t included_keys = 0,
            excluded_keys = 0;  // the thread's dispatch keys: autocast, functorch, dispatch modes, tracing
@@ -140,6 +142,9 @@ TorchState read_torch_state();
 // Null when compiled code may run in this state; otherwise what is in the way: "a __torch_dispatch__ mode is
 // active". Inference mode, no_grad and autocast for the CPU and CUDA are fine.
 const char* torch_state_obstacle(const TorchState& state);
+
+// Are there hooks of saved tensors (torch.autograd.graph.saved_tensors_hooks) on this thread?
+bool has_saved_tensor_hooks();
 
 // ---- making results
 

@@ -79,6 +79,8 @@ bool resolve_symbols(Api& api) {
   resolve(libraries, "_ZN2at8autocast25is_autocast_cache_enabledEv", api.autocast_cache);
   resolve(libraries, "_ZN2at9NamesMode10is_enabledEv", api.names_enabled);
   resolve(libraries, "_ZN2at9NamesMode11set_enabledEb", api.set_names_enabled);
+  if (resolve(libraries, "_ZN2at23SavedTensorDefaultHooks10is_enabledEv", api.saved_tensor_hooks_enabled))
+    resolve(libraries, "_ZN2at23SavedTensorDefaultHooks9get_hooksEb", api.saved_tensor_hooks);
   return resolve(libraries, "aoti_torch_get_data_ptr", api.get_data_ptr) &&
          resolve(libraries, "aoti_torch_get_dim", api.get_dim) &&
          resolve(libraries, "aoti_torch_get_sizes", api.get_sizes) &&

@@ -53,6 +53,21 @@ struct OptionalDevice {
   bool has_value;
 };
 
+// std::optional of a pair of c10::SafePyObject, which is returned through memory.
+struct SavedTensorHooks {
+  PyObject* pack;
+  void* interpreter_of_pack;
+  PyObject* unpack;
+  void* interpreter_of_unpack;
+  bool has_value;
+  SavedTensorHooks(const SavedTensorHooks&) = delete;
+  ~SavedTensorHooks() {
+    if (!has_value) return;
+    Py_XDECREF(pack);
+    Py_XDECREF(unpack);
+  }
+};
+
 struct DispatchKeyState {
   uint64_t included, excluded;
 };
@@ -113,6 +128,10 @@ struct Api {
   // Optional, together: at::NamesMode.
   bool (*names_enabled)() = nullptr;
   void (*set_names_enabled)(bool) = nullptr;
+
+  // Optional, together: at::SavedTensorDefaultHooks'.
+  SavedTensorHooks (*saved_tensor_hooks)(bool even_when_tracing) = nullptr;
+  bool (*saved_tensor_hooks_enabled)() = nullptr;
 
   void* context = nullptr;  // at::globalContext()
   void* libc10 = nullptr;

@@ -29,7 +29,29 @@ uint32_t attention_flags(const void* context) {
   return flags;
 }
 
+// Hooks of PyTorch's own keep what they are given (save_on_cpu) or compute it again (checkpoints), whatever is saved. What a program's do is
+// done with what eager's operators save.
+bool is_of_pytorch(PyObject* hook) {
+  PyObject* module = PyFunction_Check(hook) ? PyFunction_GetModule(hook) : nullptr;
+  if (!module || !PyUnicode_Check(module)) return false;
+  return PyUnicode_CompareWithASCIIString(module, "torch.autograd.graph") == 0 ||
+         PyUnicode_CompareWithASCIIString(module, "torch.utils.checkpoint") == 0;
+}
+
+uint32_t saved_tensor_hook_flags(const torch_access::Api& api, bool grad_mode) {
+  if (!api.saved_tensor_hooks) return 0;
+  if (!api.saved_tensor_hooks_enabled()) return TorchState::kSavedTensorHooksDisabled;
+  if (!grad_mode) return 0;
+  const torch_access::SavedTensorHooks hooks = api.saved_tensor_hooks(false);
+  return hooks.has_value && !is_of_pytorch(hooks.pack) ? TorchState::kSavedTensorHooks : 0;
+}
+
 }  // namespace
+
+bool has_saved_tensor_hooks() {
+  const torch_access::Api* api = torch_access::api();
+  return api && api->saved_tensor_hooks && api->saved_tensor_hooks(false).has_value;
+}
 
 TorchState read_torch_state() {
   TorchState state;
@@ -53,6 +75,7 @@ TorchState read_torch_state() {
     for (int8_t device : {torch_access::kCpu, torch_access::kCuda})
       state.autocast_dtypes[device] = api->autocast_dtype(device);
   }
+  state.flags |= saved_tensor_hook_flags(*api, state.grad_mode());
   if (api->cuda_keys) state.flags |= attention_flags(api->context);
   if (api->current_device) state.current_device = api->current_device();
   return state;
@@ -64,6 +87,9 @@ const char* torch_state_obstacle(const TorchState& state) {
   if (state.flags & TorchState::kFunctionModes)
     return "a __torch_function__ mode is active (torch.set_default_device is one)";
   if (state.flags & TorchState::kFunctionDisabled) return "__torch_function__ is disabled";
+  if (state.flags & TorchState::kSavedTensorHooks)
+    return "hooks of saved tensors are on (torch.autograd.graph.saved_tensors_hooks)";
+  if (state.flags & TorchState::kSavedTensorHooksDisabled) return "hooks of saved tensors are disabled";
   torch_access::DispatchKeyState ordinary = {};
   if (state.flags & TorchState::kInferenceMode) ordinary = api->inference_mask;
   if (state.included_keys != ordinary.included)

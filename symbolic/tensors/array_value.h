@@ -118,6 +118,12 @@ struct TensorCapture {
     std::vector<ValuePtr> entered;
     std::shared_ptr<SymbolicValue> effect;
   } function_modes;
+  // Hooks of saved tensors, as the program has entered and disabled them since (symbolic/torch/saved_tensors.cpp).
+  struct SavedTensorHooks {
+    int entered = 0;
+    PyRef disabled;  // the message; null: they are enabled
+    std::shared_ptr<SymbolicValue> effect;
+  } saved_tensor_hooks;
   // Tensors that captured code has made and that require grad, and the same content without (symbolic/torch/made_leaves.h).
   absl::flat_hash_map<const graph::Value*, graph::Value*> made_leaves;
   absl::flat_hash_set<const graph::Value*> written_leaves;  // of these

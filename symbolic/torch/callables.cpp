@@ -90,6 +90,7 @@ const Maps* maps() {
   made->add_special(inference_mode_functions());
   made->add_special(factory_default_functions());
   made->add_special(function_mode_rules());
+  made->add_special(saved_tensor_functions());
   made->add_special(made_leaf_functions());
   made->add_special(attention_backend_functions());
   for (const PolyfillRow& row : torch_polyfills()) made->add_polyfill(row);

@@ -30,6 +30,7 @@ std::span<const SpecialRow> torch_mode_functions();         // modes.cpp
 std::span<const SpecialRow> factory_default_functions();    // factory_defaults.cpp
 std::span<const SpecialRow> function_mode_rules();          // function_modes.cpp
 std::span<const SpecialRow> inference_mode_functions();     // inference_mode.cpp
+std::span<const SpecialRow> saved_tensor_functions();       // saved_tensors.cpp
 std::span<const SpecialRow> made_leaf_functions();          // made_leaves.cpp
 std::span<const SpecialRow> torch_autocast_functions();     // autocast.cpp
 std::span<const SpecialRow> checkpoint_rules();             // checkpoint.cpp

@@ -250,14 +250,8 @@ def test_higher_derivatives_and_gradients_inside():
 
 def kept_bytes(function, *args):
     """Bytes that are kept for the backward besides arguments and results."""
-    kept = {}
-
-    def keep(t):
-        kept[t.untyped_storage().data_ptr()] = t.untyped_storage().nbytes()
-        return t
-
-    with torch.autograd.graph.saved_tensors_hooks(keep, lambda t: t):
-        out = function(*args)
+    out = function(*args)
+    kept = {t.untyped_storage().data_ptr(): t.untyped_storage().nbytes() for t in out.grad_fn.saved_tensors}
     known = {t.untyped_storage().data_ptr() for t in (*args, out)}
     return sum(size for pointer, size in kept.items() if pointer not in known)
 

@@ -31,6 +31,8 @@ def checkpoint(
         not_captured("checkpoint with arguments that eager refuses")
     if not torch.is_grad_enabled():
         return function(*args, **kwargs)
+    if not use_reentrant and not torch._C._autograd._saved_tensors_hooks_is_enabled():
+        not_captured("checkpoint where hooks of saved tensors are disabled")
     if use_reentrant and not any(isinstance(x, torch.Tensor) and x.requires_grad for x in args):
         not_captured("a reentrant checkpoint whose arguments require no gradient")
     enter_checkpoint(bool(preserve_rng_state))
