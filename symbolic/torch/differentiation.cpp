@@ -111,7 +111,7 @@ bool came_in_with_hooks(Executor& ex, const Value* value) {
 }
 
 GradCall read_call(Executor& ex, const CallArgs& args) {
-  if (!tensor_capture(ex).batches.empty()) leave_to_engine();
+  if (!tensor_capture(ex).batches.empty() || !tensor_capture(ex).retained.empty()) leave_to_engine();
   const std::vector<ValuePtr> given = bound(ex, args);
   GradCall call;
   for (const ValuePtr& item : one_or_many(ex, given[0]))

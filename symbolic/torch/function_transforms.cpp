@@ -56,6 +56,7 @@ ValuePtr level_gradients(Executor& ex, PyObject*, const CallArgs& args) {
     if (!outputs[i]->node) break_graph("CD0418", "a result that is not computed");
     require_grad_output(ex, outputs[i], grad_outputs[i]);
   }
+  if (!tensor_capture(ex).retained.empty()) break_graph("CD0418", "a function after retain_grad()");
   refuse_writes(ex, variables);
   std::vector<Value*> used;
   for (Value* variable : variables)

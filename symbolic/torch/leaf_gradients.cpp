@@ -1,9 +1,10 @@
 #include "symbolic/torch/leaf_gradients.h"
 
-#include "symbolic/capture/value_factories.h"
+#include <algorithm>
 
 #include "graph/op.h"
 #include "symbolic/capture/executor_state.h"
+#include "symbolic/capture/value_factories.h"
 #include "symbolic/torch/differentiation.h"
 #include "symbolic/values/pending_effect.h"
 #include "symbolic/values/value_tools.h"
@@ -49,7 +50,8 @@ bool is_known_leaf(Executor& ex, const TensorValue& self) {
 LeafGradient& gradient_state(Executor& ex, TensorValue& self) {
   auto [found, is_new] = tensor_capture(ex).leaf_gradients.try_emplace(self.value());
   if (is_new) {
-    if (tensor_capture(ex).made_leaves.contains(self.value())) {
+    if (tensor_capture(ex).made_leaves.contains(self.value()) ||
+        tensor_capture(ex).retained.contains(self.value())) {
       found->second = std::make_shared<LeafGradient>(self_of(self), ex.none());
       return static_cast<LeafGradient&>(*found->second);
     }
@@ -96,7 +98,37 @@ std::vector<std::shared_ptr<TensorValue>> leaves_of(Executor& ex, const Value* l
   return leaves;
 }
 
+// The gradient of what retain_grad() was called of: a tensor of its own, after each backward.
+void retain(Executor& ex, TensorValue& tensor, Value* gradient) {
+  LeafGradient& state = gradient_state(ex, tensor);
+  const auto* existing = dynamic_cast<TensorValue*>(state.now.get());
+  state.now = make_tensor(
+      ex, existing ? append_call1(ex, "add", {existing->value(), gradient, graph::Sym(int64_t{1})})
+                   : append_call1(ex, "clone", {append_call1(ex, "contiguous", {gradient})}));
+}
+
+// What retain_grad() was called of on the way to the loss.
+std::vector<std::shared_ptr<TensorValue>> retained_of(Executor& ex, const Value* loss) {
+  const TensorCapture& capture = tensor_capture(ex);
+  std::vector<std::shared_ptr<TensorValue>> retained;
+  for (const auto& [value, step] : capture.retained) {
+    if (value == loss || !depends_on(ex, loss, value)) continue;
+    const auto is_write = [&, of = value](const auto& node) {
+      return node->in_place && base_of(capture, std::get<Value*>(node->args.at(0))) == of;
+    };
+    const auto object = capture.objects.find(value);
+    auto tensor =
+        object == capture.objects.end() ? nullptr : std::dynamic_pointer_cast<TensorValue>(object->second);
+    if (!tensor || std::ranges::any_of(ex.graph().nodes, is_write))
+      break_graph("CD0400", "backward() to a tensor that was written to");
+    retained.push_back(std::move(tensor));
+  }
+  std::ranges::sort(retained, {}, [](const auto& tensor) { return tensor->value()->id; });
+  return retained;
+}
+
 void accumulate(Executor& ex, TensorValue& leaf, Value* gradient) {
+  if (tensor_capture(ex).retained.contains(leaf.value())) return retain(ex, leaf, gradient);
   LeafGradient& state = gradient_state(ex, leaf);
   if (auto* existing = dynamic_cast<TensorValue*>(state.now.get())) {
     if (existing->requires_grad()) break_graph("CD0400", "backward() into a gradient that requires grad");
@@ -150,6 +182,7 @@ void set_leaf_gradient(Executor& ex, TensorValue& self, const ValuePtr& value) {
   }
   gradient_state(ex, self).now = value;
   gradient_state(ex, self).was_assigned = true;
+  if (tensor_capture(ex).retained.contains(self.value())) return;  // nobody sees it after the graph
   ex.mutated(tensor_capture(ex).leaf_gradients.at(self.value()));
 }
 
@@ -165,7 +198,9 @@ ValuePtr backward_method(Executor& ex, const ValuePtr& self, const CallArgs& arg
   if (!loss.requires_grad() || !loss.value()->node) break_graph("CD0400", "backward()");
   require_grad_output(ex, loss.value(), grad_output);
   std::vector<std::shared_ptr<TensorValue>> leaves = leaves_of(ex, loss.value());
-  if (leaves.empty()) break_graph("CD0400", "backward()");
+  if (leaves.empty() || tensor_capture(ex).retained.contains(loss.value()))
+    break_graph("CD0400", "backward()");
+  for (auto& tensor : retained_of(ex, loss.value())) leaves.push_back(std::move(tensor));
   for (const auto& leaf : leaves)
     if (tensor_capture(ex).leaf_gradients.contains(leaf->value())) record_assignment(ex, leaf);
   CallArgs all = args;

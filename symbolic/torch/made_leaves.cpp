@@ -11,6 +11,7 @@
 #include "symbolic/torch/callables.h"
 #include "symbolic/torch/differentiation.h"
 #include "symbolic/torch/tensor.h"
+#include "symbolic/torch/tensor_hooks.h"
 #include "symbolic/values/value_tools.h"
 
 namespace cdynamo::symbolic {
@@ -150,6 +151,7 @@ void check_made_leaves(Executor& ex) {
 }
 
 graph::Value* TensorValue::output(Executor& ex) {
+  refuse_retained(ex, value());
   const TensorCapture& capture = tensor_capture(ex);
   const auto leaf = capture.made_leaves.find(value());
   return leaf == capture.made_leaves.end() ? value() : leaf->second;

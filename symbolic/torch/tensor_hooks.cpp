@@ -160,8 +160,10 @@ const Value* hookable(Executor& ex, const ValuePtr& self, const char* method) {
   // Eager raises; and a part of the program that is run again would register again.
   if (!tensor.requires_grad() || is_another_leaf(tensor_capture(ex), tensor.value()) || ex.isolated_region())
     break_graph("CD0400", method);
-  // A leaf that leaves is made anew of its content.
-  if (tensor_capture(ex).made_leaves.contains(tensor.value())) break_graph("CD0400", method);
+  // A leaf that leaves is made anew of its content. What is retained is the gradient that hooks leave.
+  if (tensor_capture(ex).made_leaves.contains(tensor.value()) ||
+      tensor_capture(ex).retained.contains(tensor.value()))
+    break_graph("CD0400", method);
   refuse_hook_on_possible_alias(ex, tensor.value());
   return tensor.value();
 }
@@ -276,11 +278,30 @@ ValuePtr register_post_accumulate_hook_method(Executor& ex, const ValuePtr& self
 }
 
 ValuePtr retain_grad_method(Executor& ex, const ValuePtr& self, const CallArgs& args) {
-  bind_arguments(ex, "retain_grad", args, {});
+  constexpr const char* kName = "retain_grad";
+  bind_arguments(ex, kName, args, {});
+  TensorCapture& capture = tensor_capture(ex);
+  if (const Value* value = graph_value(self); value && capture.retained.contains(value)) return ex.none();
   const Value* value = hookable(ex, self, "retain_grad()");
-  if (value->node) break_before_uses(ex, value, "retain_grad()");
-  hook_input(ex, self, "retain_grad", {});
-  return ex.none();
+  if (!value->node) {
+    hook_input(ex, self, kName, {});
+    return ex.none();
+  }
+  if (ex.state().hooked.contains(value) || capture.base_of.contains(value) ||
+      capture.storage_of.contains(value) || !capture.batches.empty())
+    break_before_uses(ex, value, "retain_grad()");
+  return recorded_call(ex, "call_method", PyRef::borrow(interned(kName)), positional({self}), [&] {
+    capture.retained.emplace(value, static_cast<int64_t>(ex.state().root_trace.size()) - 1);
+    return ex.none();
+  });
+}
+
+void refuse_retained(Executor& ex, const Value* value) {
+  const auto& retained = tensor_capture(ex).retained;
+  const auto found = retained.find(value);
+  if (found == retained.end()) return;
+  ex.state().break_step = found->second;
+  break_before_uses(ex, value, "retain_grad() of what is used after the graph");
 }
 
 }  // namespace cdynamo::symbolic

@@ -16,5 +16,7 @@ namespace cdynamo::symbolic {
 ValuePtr register_hook_method(Executor& ex, const ValuePtr& self, const CallArgs& args);
 ValuePtr register_post_accumulate_hook_method(Executor& ex, const ValuePtr& self, const CallArgs& args);
 ValuePtr retain_grad_method(Executor& ex, const ValuePtr& self, const CallArgs& args);
+// Breaks the graph where the tensor is to keep its gradient: of two results of one graph neither is in the other's history.
+void refuse_retained(Executor& ex, const graph::Value* value);
 
 }  // namespace cdynamo::symbolic
