@@ -117,3 +117,25 @@ def test_what_is_left_to_eager():
         with pytest.raises(RuntimeError) as compiled:
             cdynamo.optimize(wrong)(x)
         assert str(compiled.value) == str(eager.value)
+
+
+def with_aux(a, b):
+    return (a.sin() * b).sum(0), {"twice": a * 2, "largest": [b.argmax(), a.detach().max()]}
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x, y: func.jvp(with_aux, (x, y), (y, x), has_aux=True),
+        lambda x, y: func.jvp(lambda a: (a.sin(), a * y), (x,), (y,), has_aux=True),
+        lambda x, y: func.jacrev(with_aux, has_aux=True)(x, y),
+        lambda x, y: func.jacrev(with_aux, argnums=(0, 1), has_aux=True)(x, y),
+        lambda x, y: func.jacfwd(with_aux, has_aux=True)(x, y),
+        lambda x, y: func.jacrev(lambda a: (a.sin(), (a.exp(), y * 2)), has_aux=True)(x),
+        lambda x, y: func.vmap(lambda a, b: func.jvp(lambda t: (t.sin(), t.cos()), (a,), (b,), has_aux=True))(x, y),
+    ],
+)
+def test_aux(function):
+    x, y = torch.randn(3, 4), torch.randn(3, 4)
+    compare(function, x, y)
+    check(function, x.requires_grad_(), y.requires_grad_())

@@ -89,6 +89,17 @@ def _tensor_of(output, what):
     return output
 
 
+def _parted(result, has_aux):
+    """The result of a function, and what it gives beside."""
+    if not has_aux:
+        return result, ()
+    if type(result) is not tuple or len(result) != 2:
+        not_captured("a function whose result is no pair")
+    if not all(isinstance(leaf, torch.Tensor) for leaf in _leaves(result[1])):
+        not_captured("a function that gives something else than tensors beside")
+    return result
+
+
 # ---- Forward-mode derivatives: the gradients of gradients, which are linear in what those are given.
 
 
@@ -99,8 +110,8 @@ def _push_forward(outputs, variables, tangents):
 
 
 def func_jvp(func, primals, tangents, *, strict=False, has_aux=False):
-    if strict or has_aux or type(primals) is not tuple or type(tangents) is not tuple:
-        not_captured("jvp with strict, has_aux or other containers than tuples")
+    if strict or type(primals) is not tuple or type(tangents) is not tuple:
+        not_captured("jvp with strict, or other containers than tuples")
     grad_mode = torch.is_grad_enabled()
     given, moving = _map(_variable, primals), _leaves(tangents)
     variables = tuple(_leaves(given))
@@ -109,19 +120,26 @@ def func_jvp(func, primals, tangents, *, strict=False, has_aux=False):
     ):
         not_captured("jvp with tangents of other shapes")
     with torch.enable_grad():
-        output = func(*given)
+        output, aux = _parted(func(*given), has_aux)
         outputs = [_tensor_of(leaf, "jvp of what is no tensor of floats") for leaf in _leaves(output)]
         pushed = iter(_push_forward(outputs, variables, tuple(moving)))
     tangent = _map(lambda _: next(pushed), output)
-    return _seen_outside(output, grad_mode, variables), _seen_outside(tangent, grad_mode, variables)
+    seen = _seen_outside(output, grad_mode, variables), _seen_outside(tangent, grad_mode, variables)
+    return (*seen, _seen_outside(aux, grad_mode, variables)) if has_aux else seen
 
 
 # ---- Jacobians: a batch of derivatives, one for each element of the result, or of the argument
 
 
-def _checked(argnums, has_aux):
-    if has_aux or not isinstance(argnums, (int, tuple)):
-        not_captured("a Jacobian with has_aux")
+def _checked(argnums):
+    if not isinstance(argnums, (int, tuple)):
+        not_captured("a Jacobian with respect to such arguments")
+
+
+def _aux_of(aux, batches):
+    """`aux`, which was computed in a batch and does not vary there."""
+    batches = iter(batches)
+    return _map(lambda _: next(batches)[0].clone(), aux)
 
 
 def _places(argnums, args):
@@ -148,19 +166,19 @@ def _basis(like):
 
 def func_jacrev(func, argnums=0, *, has_aux=False, chunk_size=None, _preallocate_and_copy=False):
     # In chunks it takes less memory, and gives the same.
-    _checked(argnums, has_aux)
+    _checked(argnums)
     if chunk_size is not None and not (isinstance(chunk_size, int) and chunk_size > 0):
         not_captured("a Jacobian in such chunks")
-    return lambda *args: called_jacrev(func, argnums, chunk_size, *args)
+    return lambda *args: called_jacrev(func, argnums, has_aux, chunk_size, *args)
 
 
-def jacrev_call(func, argnums, chunk_size, *args):
+def jacrev_call(func, argnums, has_aux, chunk_size, *args):
     """The rows of the Jacobians of all results, one under the other, are one batch."""
     grad_mode, places = torch.is_grad_enabled(), _places(argnums, args)
     enter_batch()
     given, variables = _with_variables(args, places)
     with torch.enable_grad():
-        output = func(*given)
+        output, aux = _parted(func(*given), has_aux)
         outputs = [_tensor_of(leaf, "a Jacobian of what is no tensor of floats") for leaf in _leaves(output)]
         if not outputs or any(leaf.dtype != outputs[0].dtype for leaf in outputs):
             not_captured("a Jacobian of nothing, or of several dtypes")
@@ -168,10 +186,13 @@ def jacrev_call(func, argnums, chunk_size, *args):
         gradients = level_gradients((seen,), (example_like(seen),), variables)
     stop_batch()
     counts, shapes = [leaf.numel() for leaf in outputs], [tuple(leaf.shape) for leaf in outputs]
-    rows = [row.split(counts) for row in leave_batch((_basis(seen),), tuple(gradients), False)]
+    found = leave_batch((_basis(seen),), (*gradients, *_leaves(aux)), False)
+    rows = [row.split(counts) for row in found[: len(gradients)]]
+    aux = _aux_of(aux, found[len(gradients) :])
     numbers = iter(range(len(outputs)))
     found = _map(lambda _: _jacobian(rows, next(numbers), shapes, args, places, argnums), output)
-    return _seen_outside(found, grad_mode, variables)
+    found = _seen_outside(found, grad_mode, variables)
+    return (found, _seen_outside(aux, grad_mode, variables)) if has_aux else found
 
 
 def _jacobian(rows, number, shapes, args, places, argnums):
@@ -184,13 +205,13 @@ def _jacobian(rows, number, shapes, args, places, argnums):
 
 
 def func_jacfwd(func, argnums=0, has_aux=False, *, randomness="error"):
-    _checked(argnums, has_aux)
+    _checked(argnums)
     if randomness not in ("error", "same", "different"):  # what draws random numbers is not captured
         not_captured("a Jacobian with such a randomness")
-    return lambda *args: called_jacfwd(func, argnums, randomness, *args)
+    return lambda *args: called_jacfwd(func, argnums, has_aux, randomness, *args)
 
 
-def jacfwd_call(func, argnums, randomness, *args):
+def jacfwd_call(func, argnums, has_aux, randomness, *args):
     """The columns of the Jacobians of all results, one for each element of the argument, are one batch."""
     grad_mode, places = torch.is_grad_enabled(), _places(argnums, args)
     if isinstance(argnums, tuple) or not isinstance(args[places[0]], torch.Tensor):
@@ -199,15 +220,17 @@ def jacfwd_call(func, argnums, randomness, *args):
     enter_batch()
     given, variables = _with_variables(args, places)
     with torch.enable_grad():
-        output = func(*given)
+        output, aux = _parted(func(*given), has_aux)
         outputs = [_tensor_of(leaf, "a Jacobian of what is no tensor of floats") for leaf in _leaves(output)]
         if not outputs:
             not_captured("a Jacobian of nothing")
         pushed = _push_forward(outputs, variables, (example_like(variables[0]),))
     stop_batch()
-    columns = iter(leave_batch((_basis(of),), tuple(pushed), False))
+    found = leave_batch((_basis(of),), (*pushed, *_leaves(aux)), False)
+    columns, aux = iter(found[: len(pushed)]), _aux_of(aux, found[len(pushed) :])
     found = _map(lambda leaf: next(columns).movedim(0, -1).reshape(*leaf.shape, *of.shape), output)
-    return _seen_outside(found, grad_mode, variables)
+    found = _seen_outside(found, grad_mode, variables)
+    return (found, _seen_outside(aux, grad_mode, variables)) if has_aux else found
 
 
 def func_hessian(func, argnums=0):

@@ -96,14 +96,14 @@ def leave_batch(tensors, outputs, all_vary):
     raise AssertionError
 
 
-def called_jacrev(func, argnums, chunk_size, *args):
+def called_jacrev(func, argnums, has_aux, chunk_size, *args):
     """`jacrev_call` as one call of the user's. Where that is left to Python it is eager's."""
-    return sys.modules["torch"].func.jacrev(func, argnums, chunk_size=chunk_size)(*args)
+    return sys.modules["torch"].func.jacrev(func, argnums, has_aux=has_aux, chunk_size=chunk_size)(*args)
 
 
-def called_jacfwd(func, argnums, randomness, *args):
+def called_jacfwd(func, argnums, has_aux, randomness, *args):
     """`jacfwd_call`, likewise."""
-    return sys.modules["torch"].func.jacfwd(func, argnums, randomness=randomness)(*args)
+    return sys.modules["torch"].func.jacfwd(func, argnums, has_aux=has_aux, randomness=randomness)(*args)
 
 
 def nonzero_columns(tensor):
