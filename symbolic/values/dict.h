@@ -46,7 +46,9 @@ class DictValue : public SymbolicValue {
   bool changed() const { return !log_.empty() || replaced_; }
   uint64_t version() const { return version_; }  // changes when a key comes or goes
   void set_owner(std::weak_ptr<SymbolicValue> owner) { owner_ = std::move(owner); }
-  bool has_owner() const { return !owner_.expired(); }  // of a subclass
+  // Whether what it holds is written when everything has been made: changes of a live dict, the contents of a new instance of a
+  // subclass, the attributes of a new instance.
+  virtual bool is_filled_later() const { return object_ ? changed() : !owner_.expired(); }
   void set_default_factory(ValuePtr factory) { default_factory_ = std::move(factory); }
   const ValuePtr& default_factory() const { return default_factory_; }
   bool ordered() const;  // an OrderedDict

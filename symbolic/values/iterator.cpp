@@ -161,7 +161,7 @@ ValuePtr item_of(Executor& ex, DictValue& dict, const ValuePtr& key, DictViewKin
 
 // An iterator that is made before the changes are written back would see the dict change under it.
 void require_as_it_was(const DictValue& dict, uint64_t version) {
-  if (is_filled_later(dict) || dict.version() != version)
+  if (dict.is_filled_later() || dict.version() != version)
     break_graph("CD0211", "an iterator over a dict that was changed");
 }
 

@@ -17,6 +17,7 @@ class AttributeDict final : public DictValue {
   explicit AttributeDict(const ValuePtr& owner);  // of a new object
   RecipePtr recipe(Executor& ex) override;
   Effect change_effect(Executor& ex, const ValuePtr& key, const ValuePtr& value) override;
+  bool is_filled_later() const override { return !object_ || changed(); }
   // A dict that the program has got hold of is made as its object's, also where nothing else refers to the object any more.
   void keep_owner(ValuePtr owner) { kept_ = std::move(owner); }
   void forget() override {

@@ -334,3 +334,36 @@ def test_builtins_whose_keys_compare_in_python(base):
     compared: list = []
     expected = program()
     assert cdynamo.optimize(program)() is expected is True
+
+
+class Attributes:
+    def __init__(self, n):
+        self.first, self.second = n, 2
+
+
+def items_of_attributes(n):
+    made, seen = Attributes(n), []
+    for name, value in vars(made).items():
+        cdynamo.graph_break()
+        seen.append((name, value + x))
+    return seen
+
+
+def reversed_attributes(n):
+    iterator = reversed(Attributes(n).__dict__)
+    cdynamo.graph_break()
+    return list(iterator), n + x
+
+
+def next_of_attributes(n):
+    made = Attributes(n)
+    made.third = 3
+    iterator = iter(made.__dict__.values())
+    value = next(iterator)
+    cdynamo.graph_break()
+    return value + x, list(iterator)
+
+
+@pytest.mark.parametrize("fn", [items_of_attributes, reversed_attributes, next_of_attributes])
+def test_attributes_of_a_new_object_across_a_graph_break(fn):
+    check(fn, lambda: (1,), lambda: (5,), breaks=None)
