@@ -9,6 +9,7 @@
 #include "symbolic/interop/deque_access.h"
 #include "symbolic/interop/iterator_access.h"
 #include "symbolic/interop/key_order.h"
+#include "symbolic/interop/proxied_mapping.h"
 #include "symbolic/interop/shown.h"
 #include "symbolic/interop/subclasses.h"
 #include "symbolic/interop/weak_reference_access.h"
@@ -248,6 +249,7 @@ PyObject* access(const GuardNode& node, PyObject* parent, const symbolic::Roots&
     case SourceKind::kContextValue: owner = symbolic::context_value(parent); return owner.get();
     case SourceKind::kWeakReference: owner = symbolic::weak_reference(parent); return owner.get();
     case SourceKind::kReferent: owner = symbolic::referent(parent); return owner.get();
+    case SourceKind::kProxied: owner = symbolic::proxied_mapping(parent); return owner.get();
     case SourceKind::kSubclasses: owner = symbolic::subclasses(parent); return owner.get();
     case SourceKind::kRealView: owner = symbolic::real_view(parent); return owner.get();
     case SourceKind::kComputed: break;  // ComputedNode

@@ -9,6 +9,7 @@
 #include "symbolic/interop/context_access.h"
 #include "symbolic/interop/deque_access.h"
 #include "symbolic/interop/iterator_access.h"
+#include "symbolic/interop/proxied_mapping.h"
 #include "symbolic/interop/shown.h"
 #include "symbolic/interop/subclasses.h"
 #include "symbolic/interop/weak_reference_access.h"
@@ -152,6 +153,7 @@ PyRef follow_edge(const Source& source, PyObject* base) {
     case SourceKind::kContextValue: return context_value(base);
     case SourceKind::kWeakReference: return weak_reference(base);
     case SourceKind::kReferent: return referent(base);
+    case SourceKind::kProxied: return proxied_mapping(base);
     case SourceKind::kSubclasses: return PyType_Check(base) ? subclasses(base) : PyRef();
     case SourceKind::kRealView: return real_view(base);
     default: return {};
@@ -203,6 +205,7 @@ std::string name_within(const Source& source, int steps) {
     case SourceKind::kContextValue: return base_name() + ".get()";
     case SourceKind::kWeakReference: return absl::StrCat("weakref.ref(", base_name(), ")");
     case SourceKind::kReferent: return base_name() + "()";
+    case SourceKind::kProxied: return base_name();
     case SourceKind::kSubclasses: return base_name() + ".__subclasses__()";
     case SourceKind::kRealView: return absl::StrCat("torch.view_as_real(", base_name(), ")");
     case SourceKind::kConstant: return constant_name(source.object.get());

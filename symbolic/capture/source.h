@@ -41,6 +41,7 @@ enum class SourceKind : uint8_t {
   kContextValue,   // what base, a ContextVar, has in the thread's context; Token.MISSING: nothing
   kWeakReference,  // weakref.ref(base), the one without a callback
   kReferent,       // base(), of a weakref.ref: None where it is dead
+  kProxied,        // what base, a mappingproxy, shows (interop/proxied_mapping.h)
   kSubclasses,     // type.__subclasses__(base), a new list (interop/subclasses.h)
   kRealView,       // real_view(base), of a complex tensor or array (interop/complex_access.h)
   kHandled,        // the exception that the thread handles where the call is made; None: it handles none

@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "symbolic/capture/value_factories.h"
+#include "symbolic/interop/proxied_mapping.h"
 #include "symbolic/values/attributes.h"
 #include "symbolic/values/builtin_method.h"
 #include "symbolic/values/builtins.h"
@@ -122,6 +123,13 @@ bool is_of_signature(const SourcePtr& source) {
   return owner && reinterpret_cast<PyObject*>(Py_TYPE(owner)) == library_object("inspect", "Signature");
 }
 
+// Not the namespace of a class, whose names are looked up, guarded and written by way of the class.
+bool is_plain_dict(PyObject* mapping) {
+  if (!PyDict_CheckExact(mapping) && !PyODict_CheckExact(mapping)) return false;
+  const auto has = [&](const char* name) { return PyDict_GetItemString(mapping, name) != nullptr; };
+  return !has("__doc__") && !has("__module__");
+}
+
 ValuePtr wrap_container(Executor& ex, PyObject* object, const SourcePtr& source) {
   PyTypeObject* type = Py_TYPE(object);
   if (type == &PyTuple_Type) {
@@ -150,6 +158,13 @@ ValuePtr wrap_container(Executor& ex, PyObject* object, const SourcePtr& source)
   if (type == &PyDictProxy_Type && is_of_signature(source)) {
     PyRef shown = checked(PyObject_CallMethod(object, "copy", nullptr));
     return std::make_shared<MappingProxyValue>(ex.wrap(shown.get(), constant_source(shown.get())));
+  }
+  if (type == &PyDictProxy_Type) {
+    const PyRef shown = proxied_mapping(object);
+    if (!is_plain_dict(shown.get())) return nullptr;
+    guard_exact_type(ex, object, source);
+    return std::make_shared<MappingProxyValue>(
+        ex.wrap(shown.get(), derived_source(SourceKind::kProxied, source)), source);
   }
   if (PySlice_Check(object) || PyRange_Check(object)) return wrap_slice(ex, object, source);
   return nullptr;
