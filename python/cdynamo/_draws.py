@@ -15,3 +15,9 @@ def order(generator: random.Random, size: int) -> tuple[int, ...]:
 def sample(generator: random.Random, size: int, count: int) -> tuple[int, ...]:
     """Where `sample` takes `count` items of a sequence of `size` from."""
     return tuple(generator.sample(range(size), count))
+
+
+def seed(generator: random.Random, number: float) -> int:
+    """Seeds the generator, in the order of its draws."""
+    generator.seed(number)
+    return 0

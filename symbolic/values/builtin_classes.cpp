@@ -16,6 +16,7 @@
 #include "symbolic/values/list.h"
 #include "symbolic/values/mirrored.h"
 #include "symbolic/values/partial.h"
+#include "symbolic/values/random_generator.h"
 #include "symbolic/values/range.h"
 #include "symbolic/values/sequence.h"
 #include "symbolic/values/set.h"
@@ -229,6 +230,7 @@ constexpr BuiltinRow kClasses[] = {
     {"functools", "partial", make_partial},
     {"functools", "_lru_cache_wrapper", make_cache},
     {"weakref", "ref", make_weak_reference},
+    {"random", "Random", make_random_generator},
     {"array", "array", make_array},
     {"builtins", "bytearray", make_bytearray},
     {"io", "StringIO", make_string_stream},

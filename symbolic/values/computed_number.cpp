@@ -186,24 +186,56 @@ PyRef table_of(const std::vector<ValuePtr>& values) {
 }
 }  // namespace
 
-ValuePtr computed_of_table(Executor& ex, PyObject* function, const std::vector<ValuePtr>& table,
-                           const ValuePtr& number) {
-  if (!dynamic_cast<SymIntValue*>(number.get())) return nullptr;
+namespace {
+struct OfTable {
+  SourcePtr source;
+  PyRef now;
+  std::vector<FloatRoot> roots;
+};
+// function(table, number, *rest)
+std::optional<OfTable> found_in_table(Executor& ex, PyObject* function, const std::vector<ValuePtr>& table,
+                                      const ValuePtr& number, std::initializer_list<int64_t> rest = {}) {
   std::optional<KnownNumber> known = known_number(ex, number);
-  const PyRef numbers = known ? table_of(table) : PyRef();
-  if (!numbers) return nullptr;
+  const PyRef numbers = known && !known->operand.constant ? table_of(table) : PyRef();
+  if (!numbers) return std::nullopt;
   auto computation = std::make_shared<Computation>();
   computation->function = PyRef::borrow(function);
   computation->operands.push_back({.source = nullptr, .integer = {}, .constant = numbers});
   computation->operands.push_back(known->operand);
+  for (const int64_t more : rest)
+    computation->operands.push_back(
+        {.source = nullptr, .integer = {}, .constant = checked(PyLong_FromLongLong(more))});
+  computation->steps += known->steps;
   computation->is_random = known->is_random;
-  PyObject* now[] = {numbers.get(), known->now.get()};
-  PyRef result = computation->call(now);
-  if (!result) return nullptr;
+  if (computation->steps > Computation::kMostSteps) return std::nullopt;
+  std::vector<PyObject*> now = {numbers.get(), known->now.get()};
+  for (size_t i = now.size(); i < computation->operands.size(); ++i)
+    now.push_back(computation->operands[i].constant.get());
+  PyRef result = computation->call(now.data());
+  if (!result) return std::nullopt;
   auto source = std::make_shared<Source>();
   source->kind = SourceKind::kComputed;
   source->computation = std::move(computation);
-  return number_of_source(ex, source, std::move(result), std::move(known->roots));
+  return OfTable{std::move(source), std::move(result), std::move(known->roots)};
+}
+}  // namespace
+
+ValuePtr computed_of_table(Executor& ex, PyObject* function, const std::vector<ValuePtr>& table,
+                           const ValuePtr& number) {
+  if (!dynamic_cast<SymIntValue*>(number.get())) return nullptr;
+  std::optional<OfTable> found = found_in_table(ex, function, table, number);
+  return found ? number_of_source(ex, found->source, std::move(found->now), std::move(found->roots))
+               : nullptr;
+}
+
+ValuePtr place_in_table(Executor& ex, PyObject* function, const std::vector<ValuePtr>& table,
+                        const ValuePtr& number, int64_t least, int64_t most) {
+  if (least < 0 || least > most || most > std::ssize(table)) return nullptr;
+  std::optional<OfTable> found = found_in_table(ex, function, table, number, {least, most});
+  if (!found || !PyLong_CheckExact(found->now.get())) return nullptr;
+  if (found->source->computation->is_random)
+    return random_int(ex, found->source, PyLong_AsLongLong(found->now.get()), least, most);
+  return number_of_source(ex, found->source, std::move(found->now), std::move(found->roots));
 }
 
 ValuePtr number_in_table(Executor& ex, const std::vector<ValuePtr>& table, const ValuePtr& index) {

@@ -42,6 +42,9 @@ ValuePtr number_in_table(Executor& ex, const std::vector<ValuePtr>& table, const
 // otherwise.
 ValuePtr computed_of_table(Executor& ex, PyObject* function, const std::vector<ValuePtr>& table,
                            const ValuePtr& number);
+// bisect_left or bisect_right(table, number, least, most) of numbers that are known and one that changes. Null: otherwise.
+ValuePtr place_in_table(Executor& ex, PyObject* function, const std::vector<ValuePtr>& table,
+                        const ValuePtr& number, int64_t least, int64_t most);
 std::optional<bool> table_contains(Executor& ex, const std::vector<ValuePtr>& table, const ValuePtr& number);
 
 }  // namespace cdynamo::symbolic

@@ -15,6 +15,7 @@
 #include "symbolic/values/python_call.h"
 #include "symbolic/values/sequence.h"
 #include "symbolic/values/set.h"
+#include "symbolic/values/sym_int.h"
 #include "symbolic/values/tuple.h"
 #include "symbolic/values/user_object.h"
 #include "symbolic/values/value_tools.h"
@@ -144,10 +145,19 @@ ValuePtr bisect(Executor& ex, const CallArgs& args) {
   const bool has_key = std::ranges::any_of(args.keywords, [](const Keyword& keyword) {
     return PyUnicode_CompareWithASCIIString(keyword.name.get(), "key") == 0 && !is_none(keyword.value);
   });
-  if (args.positional.size() == 2 && args.keywords.empty() && args.positional[0]->type() == &PyList_Type)
-    if (ValuePtr place = computed_of_table(ex, library_object("_bisect", name),
-                                           items_of(ex, args.positional[0]), args.positional[1]))
+  const std::vector<ValuePtr>& given = args.positional;
+  if (given.size() >= 2 && given.size() <= 4 && args.keywords.empty() && given[0]->type() == &PyList_Type) {
+    const std::vector<ValuePtr> items = items_of(ex, given[0]);
+    const auto bound = [&](size_t i, int64_t otherwise) {
+      PyObject* known = i < given.size() ? constant_object(given[i]) : nullptr;
+      if (i >= given.size() || known == Py_None) return otherwise;
+      const auto number = as_sym(given[i]);
+      return number && number->is_constant() ? number->constant() : -1;
+    };
+    if (ValuePtr place = place_in_table(ex, library_object("_bisect", name), items, given[1], bound(2, 0),
+                                        bound(3, std::ssize(items))))
       return place;
+  }
   if (!has_key) return fold_call(ex, library_object("_bisect", name), args);
   return polyfill(ex, PythonSide::kStandardPolyfills,
                   name == kBisectLeft ? "keyed_bisect_left" : "keyed_bisect_right")

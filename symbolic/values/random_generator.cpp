@@ -8,7 +8,9 @@
 #include "symbolic/capture/value_factories.h"
 #include "symbolic/values/computed_number.h"
 #include "symbolic/values/constant.h"
+#include "symbolic/values/sequence.h"
 #include "symbolic/values/sym_int.h"
+#include "symbolic/values/tuple.h"
 #include "symbolic/values/value_tools.h"
 
 namespace cdynamo::symbolic {
@@ -42,22 +44,39 @@ struct DrawRow {
   const char* name;
   PyTypeObject* type;  // of the result
   BoundsOf bounds;     // of an int, where the arguments are known
-  ValuePtr (*apply)(Executor& ex, const SymbolicValue& generator,
+  ValuePtr (*apply)(Executor& ex, const ValuePtr& generator,
                     const CallArgs& args) = nullptr;  // or what else it does
 };
-ValuePtr shuffle(Executor& ex, const SymbolicValue& generator, const CallArgs& args);
-ValuePtr sample(Executor& ex, const SymbolicValue& generator, const CallArgs& args);
+ValuePtr shuffle(Executor& ex, const ValuePtr& generator, const CallArgs& args);
+ValuePtr sample(Executor& ex, const ValuePtr& generator, const CallArgs& args);
+ValuePtr seed(Executor& ex, const ValuePtr& generator, const CallArgs& args);
+template <const char* name>
+ValuePtr of_known_state(Executor& ex, const ValuePtr& generator, const CallArgs& args);
+constexpr char kGetState[] = "getstate", kSetState[] = "setstate", kBytes[] = "randbytes";
 
 const DrawRow kDraws[] = {
-    {"random", &PyFloat_Type, nullptr},        {"uniform", &PyFloat_Type, nullptr},
-    {"triangular", &PyFloat_Type, nullptr},    {"gauss", &PyFloat_Type, nullptr},
-    {"normalvariate", &PyFloat_Type, nullptr}, {"lognormvariate", &PyFloat_Type, nullptr},
-    {"expovariate", &PyFloat_Type, nullptr},   {"vonmisesvariate", &PyFloat_Type, nullptr},
-    {"gammavariate", &PyFloat_Type, nullptr},  {"betavariate", &PyFloat_Type, nullptr},
-    {"paretovariate", &PyFloat_Type, nullptr}, {"weibullvariate", &PyFloat_Type, nullptr},
-    {"getrandbits", &PyLong_Type, of_bits},    {"_randbelow", &PyLong_Type, below},
-    {"randrange", &PyLong_Type, in_range},     {"randint", &PyLong_Type, between},
-    {"shuffle", nullptr, nullptr, shuffle},    {"sample", nullptr, nullptr, sample},
+    {"random", &PyFloat_Type, nullptr},
+    {"uniform", &PyFloat_Type, nullptr},
+    {"triangular", &PyFloat_Type, nullptr},
+    {"gauss", &PyFloat_Type, nullptr},
+    {"normalvariate", &PyFloat_Type, nullptr},
+    {"lognormvariate", &PyFloat_Type, nullptr},
+    {"expovariate", &PyFloat_Type, nullptr},
+    {"vonmisesvariate", &PyFloat_Type, nullptr},
+    {"gammavariate", &PyFloat_Type, nullptr},
+    {"betavariate", &PyFloat_Type, nullptr},
+    {"paretovariate", &PyFloat_Type, nullptr},
+    {"weibullvariate", &PyFloat_Type, nullptr},
+    {"getrandbits", &PyLong_Type, of_bits},
+    {"_randbelow", &PyLong_Type, below},
+    {"randrange", &PyLong_Type, in_range},
+    {"randint", &PyLong_Type, between},
+    {"shuffle", nullptr, nullptr, shuffle},
+    {"sample", nullptr, nullptr, sample},
+    {"seed", nullptr, nullptr, seed},
+    {kGetState, nullptr, nullptr, of_known_state<kGetState>},
+    {kSetState, nullptr, nullptr, of_known_state<kSetState>},
+    {kBytes, nullptr, nullptr, of_known_state<kBytes>},
 };
 
 // Those that are inlined: what they draw, they draw by the methods above.
@@ -126,15 +145,25 @@ SourcePtr draw_source(Executor& ex, const SourcePtr& generator, PyObject* method
 ValuePtr drawn_int(Executor& ex, const SourcePtr& source, PyObject* drawn, const Bounds& bounds) {
   const int64_t number = PyLong_AsLongLong(drawn);
   if (number == -1 && PyErr_Occurred()) PyErr_Clear();
-  if (bounds.least == bounds.most) return ex.constant_int(number);
-  Executor::State& state = ex.state();
-  graph::SymContext& context = *ex.graph().sym;
-  const auto index = static_cast<int>(context.symbols().size());
-  const graph::Sym symbol = context.new_symbol(absl::StrCat("i", index), number, bounds.least, bounds.most);
-  state.symbols.push_back({index, source, -1});
-  note_random(ex, symbol);
-  add_guard(ex, GuardKind::kDynamicInt, source, nullptr, index);
-  return make_int(ex, symbol);
+  return random_int(ex, source, number, bounds.least, bounds.most);
+}
+
+// One that captured code has made of a known seed: what it draws is known while capturing.
+bool is_made(const ValuePtr& generator) { return !generator->source; }
+PyObject* generator_of(const ValuePtr& generator);
+
+PyRef known_draw(Executor& ex, const ValuePtr& generator, PyObject* function, const char* name,
+                 const std::vector<ValuePtr>& arguments) {
+  const PyRef objects = checked(PyTuple_New(std::ssize(arguments) + 1));
+  PyTuple_SET_ITEM(objects.get(), 0, Py_NewRef(generator_of(generator)));
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const auto constant = arguments[i]->as_constant();
+    PyRef known = constant ? *constant : tuple_in(arguments[i]) ? arguments[i]->materialize(ex) : PyRef();
+    if (!known) break_graph("CD0227", name);
+    PyTuple_SET_ITEM(objects.get(), static_cast<Py_ssize_t>(i + 1), known.release());
+  }
+  ex.changing(generator, false);
+  return checked_user(ex, PyObject_CallObject(function, objects.get()));
 }
 
 struct Draw {
@@ -142,11 +171,11 @@ struct Draw {
   PyRef drawn;  // in this call
 };
 
-Draw draw_next(Executor& ex, const SymbolicValue& generator, PyObject* method, const char* name,
+Draw draw_next(Executor& ex, const ValuePtr& generator, PyObject* method, const char* name,
                const std::vector<ValuePtr>& arguments, PyTypeObject* type) {
   if (const auto* region = ex.isolated_region()) break_graph("CD0419", region->what);
-  std::vector<PyRef> now{PyRef::borrow(stand_in(ex, generator.real_object()))};
-  Draw draw{.source = draw_source(ex, generator.source, method, name, arguments, now), .drawn = {}};
+  std::vector<PyRef> now{PyRef::borrow(stand_in(ex, generator->real_object()))};
+  Draw draw{.source = draw_source(ex, generator->source, method, name, arguments, now), .drawn = {}};
   std::vector<PyObject*> objects;
   for (const PyRef& number : now) objects.push_back(number.get());
   draw.drawn = draw.source->computation->call(objects.data());
@@ -157,9 +186,10 @@ Draw draw_next(Executor& ex, const SymbolicValue& generator, PyObject* method, c
   return draw;
 }
 
-ValuePtr draw_number(Executor& ex, const SymbolicValue& generator, PyObject* method, const DrawRow& row,
+ValuePtr draw_number(Executor& ex, const ValuePtr& generator, PyObject* method, const DrawRow& row,
                      const CallArgs& args) {
   const std::vector<ValuePtr> arguments = in_order(method, row.name, args);
+  if (is_made(generator)) return ex.constant(known_draw(ex, generator, method, row.name, arguments));
   const Draw draw = draw_next(ex, generator, method, row.name, arguments, row.type);
   if (!row.bounds) {
     add_guard(ex, GuardKind::kDynamicFloat, draw.source);
@@ -175,13 +205,36 @@ ValuePtr draw_number(Executor& ex, const SymbolicValue& generator, PyObject* met
   return drawn_int(ex, draw.source, draw.drawn.get(), bounds);
 }
 
+// ---- states
+
+// Of a generator that came in, this is one of the draws, which gives nothing.
+ValuePtr seed(Executor& ex, const ValuePtr& generator, const CallArgs& args) {
+  if (args.positional.size() != 1 || !args.keywords.empty() || is_none(args.positional[0]))
+    break_graph("CD0227", "seed");
+  PyObject* function = python_side(PythonSide::kRandomSeed);
+  if (is_made(generator))
+    known_draw(ex, generator, function, "seed", args.positional);
+  else
+    draw_next(ex, generator, function, "seed", args.positional, &PyLong_Type);
+  return ex.none();
+}
+
+template <const char* name>
+ValuePtr of_known_state(Executor& ex, const ValuePtr& generator, const CallArgs& args) {
+  if (!is_made(generator)) break_graph("CD0227", name);
+  PyObject* method = _PyType_Lookup(generator->type(), interned(name));
+  return wrap_fresh(ex, known_draw(ex, generator, method, name, in_order(method, name, args)));
+}
+
 // ---- orders and samples
 
 // What a function of _draws.py gives: places in a sequence of `size`.
-std::vector<ValuePtr> draw_places(Executor& ex, const SymbolicValue& generator, PythonSide function,
+std::vector<ValuePtr> draw_places(Executor& ex, const ValuePtr& generator, PythonSide function,
                                   const char* name, int64_t size, std::vector<ValuePtr> arguments) {
   constexpr Py_ssize_t kMost = 64;
   arguments.insert(arguments.begin(), ex.constant_int(size));
+  if (is_made(generator))
+    return items_of(ex, wrap_fresh(ex, known_draw(ex, generator, python_side(function), name, arguments)));
   const Draw draw = draw_next(ex, generator, python_side(function), name, arguments, &PyTuple_Type);
   const Py_ssize_t count = PyTuple_GET_SIZE(draw.drawn.get());
   if (count > kMost) break_graph("CD0227", absl::StrCat(name, " of more than ", kMost));
@@ -205,7 +258,7 @@ std::vector<ValuePtr> items_at(Executor& ex, const ValuePtr& sequence, const std
   return items;
 }
 
-ValuePtr shuffle(Executor& ex, const SymbolicValue& generator, const CallArgs& args) {
+ValuePtr shuffle(Executor& ex, const ValuePtr& generator, const CallArgs& args) {
   const ValuePtr list = bind_arguments(ex, "shuffle", args, {"x"})[0];
   if (list->type() != &PyList_Type) break_graph("CD0227", "shuffle");
   const ValuePtr all = make_slice(ex, ex.none(), ex.none(), ex.none());
@@ -216,7 +269,7 @@ ValuePtr shuffle(Executor& ex, const SymbolicValue& generator, const CallArgs& a
   return ex.none();
 }
 
-ValuePtr sample(Executor& ex, const SymbolicValue& generator, const CallArgs& args) {
+ValuePtr sample(Executor& ex, const ValuePtr& generator, const CallArgs& args) {
   const auto given = bind_arguments(ex, "sample", args, {"population", "k", "*counts?"});
   PyTypeObject* type = given[0]->type();
   const bool is_known_sequence = type == &PyList_Type || type == &PyTuple_Type || type == &PyRange_Type;
@@ -239,8 +292,8 @@ class DrawValue final : public SymbolicValue {
   std::string describe() const override { return absl::StrCat("random.Random.", row_.name); }
   std::optional<bool> truth(Executor&) override { return true; }
   ValuePtr call(Executor& ex, const CallArgs& args) override {
-    return row_.apply ? row_.apply(ex, *generator_, args)
-                      : draw_number(ex, *generator_, method_.get(), row_, args);
+    return row_.apply ? row_.apply(ex, generator_, args)
+                      : draw_number(ex, generator_, method_.get(), row_, args);
   }
   ValuePtr get_attribute(Executor& ex, PyObject* name) override {
     if (PyUnicode_CompareWithASCIIString(name, "__self__") == 0) return generator_;
@@ -278,9 +331,12 @@ class RandomGeneratorValue final : public SymbolicValue {
   }
   PyTypeObject* type() const override { return Py_TYPE(generator_.get()); }
   std::string describe() const override { return "random.Random"; }
-  PyObject* real_object() const override { return generator_.get(); }
+  // Null: captured code has made it.
+  PyObject* real_object() const override { return source ? generator_.get() : nullptr; }
+  PyObject* generator() const { return generator_.get(); }
   std::optional<bool> truth(Executor&) override { return true; }
   RecipePtr recipe(Executor&) override {
+    if (!source) break_graph("CD0211", describe());
     if (!recipe_) recipe_ = source_recipe(source);
     return recipe_;
   }
@@ -307,6 +363,7 @@ class RandomGeneratorValue final : public SymbolicValue {
   void guard_methods(Executor& ex) {
     guard_class(ex, type());
     if (!is_as_python_made_it(type())) break_graph("CD0227", "a class with methods of the program's");
+    if (!source) return;
     PyRef dict = checked(PyObject_GenericGetDict(generator_.get(), nullptr));
     PyRef names = checked(PySequence_Tuple(dict.get()));
     if (PyTuple_GET_SIZE(names.get()) != 1 || PyTuple_GET_ITEM(names.get(), 0) != interned("gauss_next"))
@@ -318,7 +375,21 @@ class RandomGeneratorValue final : public SymbolicValue {
   RecipePtr recipe_;
 };
 
+PyObject* generator_of(const ValuePtr& generator) {
+  return dynamic_cast<RandomGeneratorValue&>(*generator).generator();
+}
+
 }  // namespace
+
+ValuePtr make_random_generator(Executor& ex, const CallArgs& args) {
+  const bool has_seed = args.positional.size() == 1 && args.keywords.empty() && !is_none(args.positional[0]);
+  const auto known = has_seed ? args.positional[0]->as_constant() : std::nullopt;
+  PyObject* type = library_object("random", "Random");
+  if (!known || !is_as_python_made_it(reinterpret_cast<PyTypeObject*>(type))) return nullptr;
+  guard_class(ex, reinterpret_cast<PyTypeObject*>(type));
+  const PyRef made = checked_user(ex, PyObject_CallOneArg(type, known->get()));
+  return std::make_shared<RandomGeneratorValue>(made.get(), nullptr);
+}
 
 ValuePtr wrap_random_generator(Executor& ex, PyObject* object, const SourcePtr& source) {
   if (!is_random_generator(object)) return nullptr;
@@ -354,6 +425,17 @@ std::vector<bool> random_symbols(Executor& ex, const graph::Sym& number) {
 
 bool is_random(Executor& ex, const graph::Sym& number) {
   return std::ranges::any_of(random_symbols(ex, number), std::identity());
+}
+
+ValuePtr random_int(Executor& ex, const SourcePtr& source, int64_t number, int64_t least, int64_t most) {
+  if (least == most) return ex.constant_int(number);
+  graph::SymContext& context = *ex.graph().sym;
+  const auto index = static_cast<int>(context.symbols().size());
+  const graph::Sym symbol = context.new_symbol(absl::StrCat("i", index), number, least, most);
+  ex.state().symbols.push_back({index, source, -1});
+  note_random(ex, symbol);
+  add_guard(ex, GuardKind::kDynamicInt, source, nullptr, index);
+  return make_int(ex, symbol);
 }
 
 void note_random(Executor& ex, const graph::Sym& symbol) {

@@ -11,11 +11,15 @@
 namespace cdynamo::symbolic {
 
 ValuePtr wrap_random_generator(Executor& ex, PyObject* object, const SourcePtr& source);  // null: it is none
+// random.Random(seed) of a known seed: what it draws is known, and it does not leave. Null: otherwise.
+ValuePtr make_random_generator(Executor& ex, const CallArgs& args);
 // The method `function` of the class random.Random, bound; null: no generator, or another function.
 ValuePtr method_of_generator(Executor& ex, const ValuePtr& generator, PyObject* function);
 
 bool is_random(const SourcePtr& source);
 bool is_random(Executor& ex, const graph::Sym& number);
+// An int that is found there, at random, within bounds; `number` in this call.
+ValuePtr random_int(Executor& ex, const SourcePtr& source, int64_t number, int64_t least, int64_t most);
 void note_random(Executor& ex, const graph::Sym& symbol);
 // How many numbers the expression may be, as far as that is known.
 int64_t number_of_values(Executor& ex, const graph::Sym& number);

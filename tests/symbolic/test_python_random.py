@@ -97,7 +97,43 @@ def kept(x, rng):
     return x + draw() - draw(), rng
 
 
+def weighted(x, rng):
+    few = random.choices([0.5, 1.5, 2.5], weights=[1, 2, 0.5], k=3)
+    column = rng.choices(range(8), cum_weights=[1, 2, 3, 5, 6, 7, 8, 9])[0]
+    return x * few[0] + x[column], few, rng.choices((1, 2, 3), weights=(1, 1, 2), k=2)
+
+
+def seeded(x, rng):
+    random.seed(3)
+    a = random.random()
+    rng.gauss(0, 1)
+    rng.seed(12345678901234567890)
+    return x * a + rng.gauss(0, 1), random.randint(1, 6), rng.random()
+
+
+def seeded_by_an_argument(x, rng):
+    random.seed(x.shape[0])
+    random.seed(random.random())
+    return x + random.random()
+
+
+def made(x, rng):
+    one, other = random.Random(7), random.Random("text")
+    state = one.getstate()
+    order = list(range(8))
+    one.shuffle(order)
+    drawn = one.random(), one.uniform(1, b=2), one.gauss(0, 1), one.randint(1, 5), other.getrandbits(70)
+    one.setstate(state)
+    again = one.sample(range(100), 3), other.choice([x, x + 1]), other.choices("ab", weights=[1, 3], k=5)
+    one.seed(5)
+    return x[order] * one.random() + drawn[0], order, drawn, again, other.randbytes(3), isinstance(one, random.Random)
+
+
 COMPILED_ONCE = [
+    weighted,
+    seeded,
+    seeded_by_an_argument,
+    made,
     noise,
     distributions,
     imported,
@@ -138,7 +174,11 @@ def by_index(x, rng):
     return x[random.randrange(4)] + [x, x + 1, x + 2][rng.randrange(3)]
 
 
-SEVERAL_WAYS = [one_branch, two_branches, some_layer, by_index]
+def some_weighted_layer(x, rng):
+    return rng.choices([torch.sin, torch.cos, torch.tanh], weights=[1, 2, 3])[0](x)
+
+
+SEVERAL_WAYS = [some_weighted_layer, one_branch, two_branches, some_layer, by_index]
 
 
 def check(fn, calls=CALLS, **options):
@@ -201,12 +241,28 @@ def empty_range(x, rng):
         return x + rng.random()
 
 
-def seeded(x, rng):
-    random.seed(3)
-    return x + random.random()
+def states(x, rng):
+    state = random.getstate()
+    a = random.random()
+    random.setstate(state)
+    return x + a - random.random(), rng.randbytes(2)
 
 
-@pytest.mark.parametrize("fn", [layer_drop, looked_at, drawn_for_data, empty_range, seeded])
+def made_and_kept(x, rng):
+    one = random.Random(4)
+    a = one.random()
+    cdynamo.graph_break()
+    return x * a + one.random(), one
+
+
+def made_of_what_changes(x, rng):
+    one = random.Random(rng.randrange(10))
+    return x + one.random()
+
+
+@pytest.mark.parametrize(
+    "fn", [layer_drop, looked_at, drawn_for_data, empty_range, states, made_and_kept, made_of_what_changes]
+)
 def test_what_is_left_to_python(fn):
     check(fn)
 
