@@ -479,6 +479,48 @@ bool may_put_nothing_back(const OriginalCode& original, const EntryPoint& entry,
   });
 }
 
+// Whether the frame may come back to the loop at `header`, which Python executes as a whole, after an exception of its body.
+bool comes_back_by_exception(const OriginalCode& original, int header) {
+  const std::vector<Instruction>& code = original.program.code;
+  const auto loop = std::ranges::find(original.loops, header, &symbolic::Loop::header);
+  std::vector<bool> seen(code.size(), false);
+  std::vector<int> open;
+  const auto go_to = [&](int at) {
+    if (seen.at(at)) return;
+    seen[at] = true;
+    open.push_back(at);
+  };
+  const auto go_to_handler = [&](int at) {
+    if (code[at].handler >= 0) go_to(original.program.handlers[code[at].handler].target);
+  };
+  for (int i = 0; i < static_cast<int>(code.size()); ++i)
+    if (loop == original.loops.end() || loop->body[i]) go_to_handler(i);
+  while (!open.empty() && !seen[header]) {
+    const int at = open.back();
+    open.pop_back();
+    if (symbolic::falls_through(code[at].op)) go_to(at + 1);
+    if (symbolic::is_jump(code[at].op)) go_to(code[at].arg);
+    go_to_handler(at);
+  }
+  return seen[header];
+}
+
+// The stubs of a loop that is left whole know which slots below it are empty. What a comprehension has found in its variable
+// is another thing where it is entered again.
+bool may_find_another(const OriginalCode& original, const EntryPoint& entry) {
+  const auto clears = [](const Instruction& instruction) {
+    return instruction.op == Op::LOAD_FAST_AND_CLEAR;
+  };
+  return std::ranges::find(entry.empty_slots, true) != entry.empty_slots.end() &&
+         std::ranges::any_of(original.program.code, clears) &&
+         comes_back_by_exception(original, entry.target);
+}
+
+std::vector<WayOut> ways_of_whole_loop(const OriginalCode& original, const EntryPoint& entry,
+                                       const BrokenCode& broken) {
+  return may_find_another(original, entry) ? std::vector<WayOut>() : broken.ways_out;
+}
+
 // Ways back to loops that are cut, for a frame that has handled an exception of the broken instruction.
 std::vector<WayOut> ways_to_cut_loops(const OriginalCode& original, const EntryPoint& entry) {
   std::vector<bool> region(original.program.code.size(), true);
@@ -523,7 +565,8 @@ PyRef make_continuation_code(const std::shared_ptr<OriginalCode>& original, cons
   const std::vector<std::string> inner =
       broken.is_call ? std::vector<std::string>{kInner} : std::vector<std::string>{};
   const EnteredLayout layout = lay_out(*original, entry, scratch + 1, inner);
-  const std::vector<WayOut> ways = broken.whole_loop ? broken.ways_out : ways_to_cut_loops(*original, entry);
+  const std::vector<WayOut> ways =
+      broken.whole_loop ? ways_of_whole_loop(*original, entry, broken) : ways_to_cut_loops(*original, entry);
   Program program{make_prologue(*original, entry, layout, preset_in(*original, entry, ways)),
                   original->program.handlers};
   std::vector<Instruction>& code = program.code;
