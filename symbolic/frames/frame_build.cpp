@@ -3,6 +3,8 @@
 
 #include "symbolic/capture/value_factories.h"
 #include "symbolic/frames/frame.h"
+#include "symbolic/values/iterator.h"
+#include "symbolic/values/length_hint.h"
 #include "symbolic/values/operand_checks.h"
 #include "symbolic/values/value_tools.h"
 
@@ -114,11 +116,25 @@ void unpack_sequence(Executor& ex, SymbolicFrame& frame, const Instruction& in) 
   for (size_t i = expected; i-- > 0;) frame.push(items[i]);
 }
 
+// UNPACK_EX: the targets before the starred one are taken one by one, and of what is left a list is made.
+std::vector<ValuePtr> items_of_starred(Executor& ex, const ValuePtr& sequence, size_t before) {
+  if (sequence->type() == &PyList_Type || sequence->type() == &PyTuple_Type) return items_of(ex, sequence);
+  const ValuePtr iterator = iterate_value(ex, sequence);
+  std::vector<ValuePtr> items;
+  while (items.size() < before)
+    if (ValuePtr item = next_value(ex, iterator))
+      items.push_back(std::move(item));
+    else
+      return items;
+  for (ValuePtr& item : listed_items(ex, iterator)) items.push_back(std::move(item));
+  return items;
+}
+
 void unpack_ex(Executor& ex, SymbolicFrame& frame, const Instruction& in) {
   size_t before = static_cast<size_t>(in.arg & 0xff), after = static_cast<size_t>(in.arg >> 8);
   const ValuePtr sequence = frame.pop();
   require_unpackable(ex, sequence);
-  std::vector<ValuePtr> items = items_of(ex, sequence);
+  std::vector<ValuePtr> items = items_of_starred(ex, sequence, before);
   if (items.size() < before + after) raise_too_few(ex, "at least ", before + after, items.size());
   size_t rest_end = items.size() - after;
   for (size_t i = items.size(); i-- > rest_end;) frame.push(items[i]);

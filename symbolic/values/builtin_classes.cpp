@@ -13,6 +13,7 @@
 #include "symbolic/values/dict.h"
 #include "symbolic/values/dynamic_float.h"
 #include "symbolic/values/iterator.h"
+#include "symbolic/values/length_hint.h"
 #include "symbolic/values/list.h"
 #include "symbolic/values/mirrored.h"
 #include "symbolic/values/partial.h"
@@ -46,7 +47,8 @@ ValuePtr convert(Executor& ex, const char* name, std::initializer_list<const cha
         ValuePtr converted = bound->call(ex, {});
         if (converted->type() == type) return converted;
         // float(x) by way of x.__index__().
-        if (type == &PyFloat_Type && converted->type() == &PyLong_Type)
+        if (std::strcmp(method, "__index__") == 0 && type == &PyFloat_Type &&
+            converted->type() == &PyLong_Type)
           return to_float(ex, positional({converted}));
         // Another type is an error, a subclass a warning: in the interpreter's words.
         break_graph("CD0216", name + (" of " + args.positional[0]->describe()));
@@ -98,13 +100,13 @@ ValuePtr to_str(Executor& ex, const CallArgs& args) {
 
 ValuePtr to_list(Executor& ex, const CallArgs& args) {
   require_count(ex, "list", args, 0, 1);
-  return new_list(args.positional.empty() ? std::vector<ValuePtr>() : items_of(ex, args.positional[0]));
+  return new_list(args.positional.empty() ? std::vector<ValuePtr>() : listed_items(ex, args.positional[0]));
 }
 ValuePtr to_tuple(Executor& ex, const CallArgs& args) {
   require_count(ex, "tuple", args, 0, 1);
   if (args.positional.empty()) return new_tuple({});
   if (args.positional[0]->type() == &PyTuple_Type) return args.positional[0];
-  return new_tuple(items_of(ex, args.positional[0]));
+  return new_tuple(listed_items(ex, args.positional[0]));
 }
 ValuePtr to_dict(Executor& ex, const CallArgs& args) {
   auto dict = new_dict();

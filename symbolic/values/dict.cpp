@@ -1,5 +1,7 @@
 #include "symbolic/values/dict.h"
 
+#include <algorithm>
+
 #include "absl/container/flat_hash_map.h"
 #include "symbolic/capture/executor_state.h"
 #include "symbolic/capture/value_factories.h"
@@ -179,8 +181,10 @@ void DictValue::complete(Executor& ex) {
     Entry& entry = add({hash_key, value, nullptr, true, hash_key.get() == key.get() ? PyRef() : key});
     if (!holds_instance_key(hash_key.get())) continue;
     if (i >= kMostInstances) break_graph("CD0210", "many instances that are keys of a dict");
-    // It may have changed since.
+    // It may have changed since; what stands there twice has changed.
     if (!hashes) hashes = kept_hashes(real_dict());
+    if (static_cast<Py_ssize_t>(hashes->size()) != PyTuple_GET_SIZE(keys.get()))
+      break_graph("CD0210", value->describe());
     const auto kept = hashes->find(key.get());
     if (kept == hashes->end() || kept->second != PyObject_Hash(entry.hash_key.get()))
       break_graph("CD0210", value->describe());
@@ -203,6 +207,9 @@ void DictValue::put(const PyRef& hash_key, const ValuePtr& key, const ValuePtr& 
     entry->lazy = false;
     return;
   }
+  const auto is_key = [&](const Entry& entry) { return entry.key == key && (entry.value || entry.lazy); };
+  if (holds_instance_key(hash_key.get()) && std::ranges::any_of(entries_, is_key))
+    break_graph("CD0210", key->describe() + ", which has changed");  // there would be two entries of one key
   add({hash_key, key, value, false});
 }
 
@@ -258,10 +265,13 @@ PyObject* DictValue::live_value(const Entry& entry) const {
   return value;
 }
 
-// What stands in the live dict under a key may die as it is overwritten or taken out.
+// What stands in the dict under a key may die as it is overwritten or taken out.
 void DictValue::refuse_finalizer(PyObject* hash_key) {
-  if (!object_ || replaced_) return;
-  PyObject* old = live_value(hash_key);
+  if (object_ && replaced_) return;
+  const Entry* entry = object_ ? nullptr : find(hash_key);
+  PyObject* old = object_                 ? live_value(hash_key)
+                  : entry && entry->value ? entry->value->real_object()
+                                          : nullptr;
   if (old && runs_code_when_it_dies(old))
     break_graph("CD0221", std::string("class ") + Py_TYPE(old)->tp_name);
 }

@@ -8,6 +8,7 @@
 #include "symbolic/values/builtins.h"
 #include "symbolic/values/computed_number.h"
 #include "symbolic/values/iterator.h"
+#include "symbolic/values/length_hint.h"
 #include "symbolic/values/operand_checks.h"
 #include "symbolic/values/sequence.h"
 #include "symbolic/values/user_object.h"
@@ -110,6 +111,7 @@ ValuePtr extend(Executor& ex, const ValuePtr& self, const CallArgs& args) {
   }
   // One by one: an iterator may look at the list, or raise half-way.
   ValuePtr iterator = iterate_value(ex, iterable);
+  ask_length_hint(ex, iterable);
   while (ValuePtr item = next_value(ex, iterator)) {
     ListValue& list = list_of(self);
     list.append(ex, std::move(item));
@@ -205,7 +207,7 @@ ValuePtr count(Executor& ex, const ValuePtr& self, const CallArgs& args) {
 ValuePtr init(Executor& ex, const ValuePtr& self, const CallArgs& args) {
   require_count(ex, "list", args, 0, 1);
   std::vector<ValuePtr> items;
-  if (!args.positional.empty()) items = items_of(ex, args.positional[0]);
+  if (!args.positional.empty()) items = listed_items(ex, args.positional[0]);
   list_of(self).mutable_items(ex) = std::move(items);
   return ex.none();
 }
@@ -225,7 +227,8 @@ ValuePtr ListValue::get_attribute(Executor& ex, PyObject* name) {
 
 // ---- the data model
 
-ValuePtr ListValue::get_item(Executor& ex, const ValuePtr& key) {
+ValuePtr ListValue::get_item(Executor& ex, const ValuePtr& subscript) {
+  const ValuePtr key = settled_index(ex, subscript);
   if (PyType_IsSubtype(key->type(), &PySlice_Type)) return new_list(slice_items(ex, key, items(ex)));
   require_index(ex, "list", key);
   Py_ssize_t count = static_cast<Py_ssize_t>(size(ex));
@@ -241,7 +244,8 @@ void ListValue::refuse_finalizer(const ValuePtr& item) const {
     break_graph("CD0221", std::string("class ") + Py_TYPE(object)->tp_name);
 }
 
-void ListValue::set_item(Executor& ex, const ValuePtr& key, const ValuePtr& value) {
+void ListValue::set_item(Executor& ex, const ValuePtr& subscript, const ValuePtr& value) {
+  const ValuePtr key = settled_index(ex, subscript);
   if (PyType_IsSubtype(key->type(), &PySlice_Type)) return set_slice(ex, key, value);
   require_index(ex, "list", key);
   Py_ssize_t index =
@@ -258,7 +262,7 @@ void ListValue::set_item(Executor& ex, const ValuePtr& key, const ValuePtr& valu
 // list_ass_subscript: an extended slice takes exactly as many items as it has; null value: deletion.
 void ListValue::set_slice(Executor& ex, const ValuePtr& slice, const ValuePtr& value) {
   std::vector<ValuePtr> given;
-  if (value) given = items_of(ex, value);
+  if (value) given = listed_items(ex, value);
   SliceBounds bounds = slice_bounds(ex, slice, static_cast<Py_ssize_t>(size(ex)));
   std::vector<ValuePtr>& items = mutable_items(ex);
   if (bounds.step == 1) {

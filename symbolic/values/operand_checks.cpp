@@ -3,6 +3,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/substitute.h"
 #include "symbolic/capture/value_factories.h"
+#include "symbolic/values/slice.h"
+#include "symbolic/values/user_object.h"
 #include "symbolic/values/value_tools.h"
 
 namespace cdynamo::symbolic {
@@ -49,6 +51,21 @@ void require_index(Executor& ex, const char* sequence, const ValuePtr& key) {
   if (key->as_index(ex) || lookup_special(ex, key, "__index__")) return;
   raise_error(ex, PyExc_TypeError,
               absl::StrCat(sequence, " indices must be integers or slices, not ", type_name(key)));
+}
+
+ValuePtr settled_index(Executor& ex, const ValuePtr& key) {
+  const auto settled = [&](const ValuePtr& index) {
+    auto* object = dynamic_cast<UserObjectValue*>(index.get());
+    return object && object->special(ex, "__index__", true) ? ex.constant_int(index_argument(ex, index))
+                                                            : index;
+  };
+  auto* slice = dynamic_cast<SliceValue*>(key.get());
+  if (!slice) return settled(key);
+  // _PySlice_Unpack: step, start, stop
+  const ValuePtr step = settled(slice->step()), start = settled(slice->start()),
+                 stop = settled(slice->stop());
+  const bool is_same = step == slice->step() && start == slice->start() && stop == slice->stop();
+  return is_same ? key : make_slice(ex, start, stop, step);
 }
 
 void require_special(Executor& ex, const ValuePtr& value, const char* name, const char* message) {

@@ -12,6 +12,8 @@ void require_iterable_argument(Executor& ex, const ValuePtr& callable, const Val
 void require_mapping_argument(Executor& ex, const ValuePtr& callable, const ValuePtr& operand);
 // sequence[key], which is no slice, of a builtin class.
 void require_index(Executor& ex, const char* sequence, const ValuePtr& key);
+// The subscript with what an __index__ of the program's gives in its place: it runs before the sequence is looked at.
+ValuePtr settled_index(Executor& ex, const ValuePtr& key);
 // Raises TypeError with `message`, $0 for the name of the class, where that has no such method.
 void require_special(Executor& ex, const ValuePtr& value, const char* name, const char* message);
 

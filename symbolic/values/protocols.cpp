@@ -191,6 +191,9 @@ ValuePtr checked_length(Executor& ex, const ValuePtr& returned) {
       returned->type() == &PyLong_Type ? returned : ex.constant_int(index_argument(ex, returned));
   if (is_true(ex, compare_operation(ex, Py_LT, length, ex.constant_int(0))))
     raise_error(ex, PyExc_ValueError, "__len__() should return >= 0");
+  if (PyObject* known = constant_object(length);
+      known && PyLong_Check(known) && PyLong_AsSsize_t(known) == -1 && PyErr_Occurred())
+    raise_current_error(ex);  // it is no index of C's
   return length;
 }
 

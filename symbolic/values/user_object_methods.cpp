@@ -24,6 +24,8 @@ namespace cdynamo::symbolic {
 ValuePtr UserObjectValue::special(Executor& ex, const char* name, bool from_python) {
   PyObject* found = lookup_type(ex, type(), interned(name));
   // `__add__ = None`: the class has no such operation, nor what stands in for it.
+  if (found == Py_None && from_python && std::string_view(name) == "__iter__")
+    raise_error(ex, PyExc_TypeError, absl::Substitute("'$0' object is not iterable", type()->tp_name));
   if (found == Py_None && from_python)
     raise_error(ex, PyExc_TypeError, absl::Substitute("'$0' object has no $1", type()->tp_name, name));
   if (!found || found == Py_None) return nullptr;
@@ -119,8 +121,12 @@ bool UserObjectValue::contains(Executor& ex, const ValuePtr& item) {
   if (!is_iterable(shared_from_this()))
     raise_error(ex, PyExc_TypeError,
                 "argument of type '" + type_name(shared_from_this()) + "' is not iterable");
-  for (const ValuePtr& other : items_of(ex, shared_from_this()))
+  const ValuePtr iterator = iterate_value(ex, shared_from_this());
+  size_t count = 0;
+  while (const ValuePtr other = next_value(ex, iterator)) {
     if (values_equal(ex, other, item)) return true;
+    require_short(++count, *this);
+  }
   return false;
 }
 
