@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "frame_eval/hook/frame.h"
+#include "symbolic/interop/abstract_class.h"
 #include "symbolic/interop/any_key.h"
 #include "symbolic/interop/complex_access.h"
 #include "symbolic/interop/context_access.h"
@@ -312,6 +313,23 @@ bool is_unchanged(const Leaf& leaf, PyObject* object) {
 
 }  // namespace
 
+namespace {
+
+// What is no subclass stays none until some class is registered with some abstract one.
+bool is_no_subclass(const Leaf& leaf, PyObject* object) {
+  PyObject* base = leaf.object.get();
+  if (!base) return false;
+  PyRef token = symbolic::abc_cache_token();
+  if (leaf.cache_token && symbolic::same_token(leaf.cache_token.get(), token.get())) return true;
+  const int found = PyObject_IsSubclass(object, base);
+  if (found < 0) PyErr_Clear();
+  if (found != 0) return false;
+  leaf.cache_token = std::move(token);
+  return true;
+}
+
+}  // namespace
+
 bool check_leaf(const Leaf& leaf, PyObject* object) {
   switch (leaf.kind) {
     case GuardKind::kType: return reinterpret_cast<PyObject*>(Py_TYPE(object)) == *leaf.object.place();
@@ -334,6 +352,7 @@ bool check_leaf(const Leaf& leaf, PyObject* object) {
       return !dict || !dict_item(dict, leaf.object.get(), leaf.hash);
     }
     case GuardKind::kTypeUnchanged: return object == *leaf.object.place() && is_unchanged(leaf, object);
+    case GuardKind::kNotSubclass: return is_no_subclass(leaf, object);
     case GuardKind::kFunctionCode: return same_function(leaf, object);
     case GuardKind::kDynamicFloat: return PyFloat_CheckExact(object);
     case GuardKind::kDynamicInt: {
@@ -362,6 +381,7 @@ std::string guard_text(const symbolic::Guard& guard) {
     case GuardKind::kKeyAbsent: return "has no key " + repr(guard.object.get());
     case GuardKind::kAttributeAbsent: return "has no attribute " + repr(guard.object.get());
     case GuardKind::kTypeUnchanged: return "class is unchanged";
+    case GuardKind::kNotSubclass: return "is no subclass of " + type_name(guard.object);
     case GuardKind::kDynamicInt: return "an int, any value";
     case GuardKind::kDynamicFloat: return "a float, any value";
     case GuardKind::kFunctionCode: return "function is unchanged";
@@ -401,6 +421,7 @@ std::string explain_leaf(const Leaf& leaf, const symbolic::Source& source, PyObj
     case GuardKind::kAttributeAbsent:
       return name + " has " + repr(leaf.object.get()) + " now, which it had not";
     case GuardKind::kTypeUnchanged: return "class " + name + " has been changed";
+    case GuardKind::kNotSubclass: return name + " is a subclass of " + type_name(leaf.object) + " now";
     case GuardKind::kFunctionCode: return "function " + name + " has been replaced or changed";
     case GuardKind::kDynamicFloat:
     case GuardKind::kDynamicInt:

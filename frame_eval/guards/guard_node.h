@@ -25,6 +25,7 @@ struct Leaf {
   int other_slot = -1;                // kSameObject, kDistinctObjects: slot of the other object
   Py_hash_t hash = 0;                 // kKeyAbsent, kAttributeAbsent: of `object`
   mutable unsigned type_version = 0;  // kTypeUnchanged: with which it was checked last; 0: the class has none
+  mutable PyRef cache_token;          // kNotSubclass: abc.get_cache_token() when it was checked last
   std::shared_ptr<const ClassContents> contents;  // kTypeUnchanged: where the version alone says too little
   PyRef defaults, kwdefaults;                     // kFunctionCode: as they were, compared by identity
   vectorcallfunc vectorcall = nullptr;            // likewise

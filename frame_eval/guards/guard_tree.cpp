@@ -7,6 +7,7 @@
 #include "frame_eval/hook/frame.h"
 #include "frame_eval/hook/hook.h"
 #include "graph/op.h"
+#include "symbolic/interop/abstract_class.h"
 #include "symbolic/interop/numpy_errors.h"
 
 namespace cdynamo::frame_eval {
@@ -140,6 +141,8 @@ void GuardTree::add_guard(const symbolic::Guard& guard, const symbolic::Roots& r
       if (leaf.type_version == 0) ClassContents::note_change(class_);
       leaf.contents = ClassContents::of(class_);
     }
+  } else if (guard.kind == GuardKind::kNotSubclass) {
+    leaf.cache_token = symbolic::abc_cache_token();
   } else if (guard.kind == GuardKind::kKeyAbsent || guard.kind == GuardKind::kAttributeAbsent) {
     leaf.hash = hash_of(guard.object.get());
   } else if (guard.kind == GuardKind::kFunctionCode) {

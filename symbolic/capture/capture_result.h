@@ -31,9 +31,10 @@ enum class GuardKind : uint8_t {
   kKeyAbsent,  // object not in x, x a dict (storage of a subclass's instance too)
   kAttributeAbsent,  // x (an instance with a dict) has no own attribute `object`
   kTypeUnchanged,    // x is a class: none of its attributes, or its bases', has changed (type version)
-  kTensor,           // metadata of a torch.Tensor or numpy.ndarray: TensorGuard in interop/tensor_access.h
-  kDynamicInt,       // exact int, or of the NumPy type `object`, that fits int64: its value is symbol `index`
-  kDynamicFloat,     // exact float: its value is a graph input
+  kNotSubclass,  // x, a class, is not registered with `object`, an abstract base class (interop/abstract_class.h)
+  kTensor,       // metadata of a torch.Tensor or numpy.ndarray: TensorGuard in interop/tensor_access.h
+  kDynamicInt,    // exact int, or of the NumPy type `object`, that fits int64: its value is symbol `index`
+  kDynamicFloat,  // exact float: its value is a graph input
   kFunctionCode,  // x is a function whose __code__ is object, with as many defaults; index kSameDefaults: with the
                   // same ones
   kSameObject,       // x is the object that `other` names: one value stood for both

@@ -1,8 +1,10 @@
 // Opcodes of raise, try and with.
+#include "absl/strings/str_cat.h"
 #include "symbolic/capture/executor_state.h"
 #include "symbolic/capture/value_factories.h"
 #include "symbolic/frames/exception_groups.h"
 #include "symbolic/frames/frame.h"
+#include "symbolic/values/user_object.h"
 #include "symbolic/values/value_tools.h"
 
 namespace cdynamo::symbolic {
@@ -65,11 +67,21 @@ void stop_iteration_error(Executor& ex, SymbolicFrame& frame, const Instruction&
   frame.peek(1) = generator_raised_stop(ex, exception);
 }
 
+// Of the manager's class, whatever the manager itself has of that name (BEFORE_WITH, Python/ceval.c).
+ValuePtr method_of_manager(Executor& ex, const ValuePtr& manager, const char* name, const char* missed) {
+  auto* object = dynamic_cast<UserObjectValue*>(manager.get());
+  if (!object) return manager->get_attribute(ex, interned(name));
+  if (ValuePtr method = object->special(ex, name)) return method;
+  raise_error(ex, PyExc_TypeError,
+              absl::StrCat("'", type_name(manager), "' object does not support the context manager protocol",
+                           missed));
+}
+
 // Both methods are looked up before either is called.
 void before_with(Executor& ex, SymbolicFrame& frame, const Instruction&) {
   ValuePtr manager = frame.pop();
-  ValuePtr enter = manager->get_attribute(ex, interned("__enter__"));
-  ValuePtr exit = manager->get_attribute(ex, interned("__exit__"));
+  ValuePtr enter = method_of_manager(ex, manager, "__enter__", "");
+  ValuePtr exit = method_of_manager(ex, manager, "__exit__", " (missed __exit__ method)");
   frame.push(exit);
   frame.push(enter->call(ex, {}));
 }

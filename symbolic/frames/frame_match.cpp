@@ -12,9 +12,16 @@ namespace {
 
 ValuePtr boolean(Executor& ex, bool value) { return ex.constant(PyRef::borrow(value ? Py_True : Py_False)); }
 
+// Registering a class with Sequence or Mapping sets its flag.
 template <unsigned long flag>
 void match_by_flag(Executor& ex, SymbolicFrame& frame, const Instruction&) {
-  frame.push(boolean(ex, PyType_HasFeature(frame.peek(1)->type(), flag)));
+  PyTypeObject* type = frame.peek(1)->type();
+  const bool matches = PyType_HasFeature(type, flag);
+  if (!matches && !PyType_HasFeature(type, Py_TPFLAGS_IMMUTABLETYPE)) {
+    constexpr const char* kClass = flag == Py_TPFLAGS_SEQUENCE ? "Sequence" : "Mapping";
+    guard_not_registered(ex, type, library_object("collections.abc", kClass));
+  }
+  frame.push(boolean(ex, matches));
 }
 
 // (subject, keys -- subject, keys, values or None)

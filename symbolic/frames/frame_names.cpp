@@ -178,20 +178,32 @@ std::string absolute_name(Executor& ex, SymbolicFrame& frame, const char* name, 
   return *name ? base + "." + name : base;
 }
 
-PyObject* loaded_module(const std::string& name) {
-  PyObject* module = PyDict_GetItemString(PyImport_GetModuleDict(), name.c_str());
+PyObject* loaded_module(Executor& ex, const std::string& name) {
+  PyObject* modules = PyImport_GetModuleDict();
+  const PyRef key = checked(PyUnicode_FromString(name.c_str()));
+  PyObject* module = dict_item(modules, key.get());
   if (!module || !PyModule_Check(module)) break_graph("CD0005", name);
+  add_guard(ex, GuardKind::kIdentity, key_source(constant_source(modules), key.get()), module);
   return module;
 }
 
+// What an import statement calls is Python's own.
+void require_plain_import(Executor& ex, const SymbolicFrame& frame) {
+  if (frame.code->is_library) return;
+  PyObject* name = interned("__import__");
+  PyObject* function = dict_item(frame.builtins.get(), name);
+  if (!function || !PyCFunction_Check(function)) break_graph("CD0005", "builtins.__import__");
+  add_guard(ex, GuardKind::kIdentity, builtin_source(ex, frame.builtins.get(), name), function);
+}
+
 // _handle_fromlist (importlib): what a package does not have is a module of it, which the import loads.
-void require_names(PyObject* module, const std::string& full, const ValuePtr& names) {
+void require_names(Executor& ex, PyObject* module, const std::string& full, const ValuePtr& names) {
   PyObject* dict = PyModule_GetDict(module);
   PyRef wanted = names->as_constant().value_or(PyRef());
   if (!wanted || !PyTuple_CheckExact(wanted.get()) || !PyDict_GetItemString(dict, "__path__")) return;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(wanted.get()); ++i)
     if (PyObject* name = PyTuple_GET_ITEM(wanted.get(), i); !dict_item(dict, name))
-      loaded_module(full + "." + PyUnicode_AsUTF8(name));
+      loaded_module(ex, full + "." + PyUnicode_AsUTF8(name));
 }
 
 // A module that is loaded is the result of its import. PyImport_ImportModuleLevelObject, Python/import.c
@@ -202,12 +214,13 @@ void import_name(Executor& ex, SymbolicFrame& frame, const Instruction& in) {
   if (!level || !PyLong_Check(level.get())) break_graph("CD0005", name);
   long depth = PyLong_AsLong(level.get());
   std::string full = absolute_name(ex, frame, name, depth);
-  PyObject* module = loaded_module(full);
-  require_names(module, full, names);
+  require_plain_import(ex, frame);
+  PyObject* module = loaded_module(ex, full);
+  require_names(ex, module, full, names);
   bool wants_top = is_none(names) && std::string(name).find('.') != std::string::npos;
   if (wants_top) {
     if (depth > 0) break_graph("CD0005", full);
-    module = loaded_module(full.substr(0, full.find('.')));
+    module = loaded_module(ex, full.substr(0, full.find('.')));
   }
   frame.push(ex.wrap(module, constant_source(module)));
 }
@@ -216,13 +229,15 @@ void import_from(Executor& ex, SymbolicFrame& frame, const Instruction& in) {
   PyObject* name = name_of(frame, in);
   PyObject* module = frame.peek(1)->real_object();
   if (!module || !PyModule_Check(module)) break_graph("CD0005", PyUnicode_AsUTF8(name));
-  if (dict_item(PyModule_GetDict(module), name)) {
+  PyObject* dict = PyModule_GetDict(module);
+  if (dict_item(dict, name) || dict_item(dict, interned("__getattr__"))) {
     frame.push(frame.peek(1)->get_attribute(ex, name));
     return;
   }
+  add_guard(ex, GuardKind::kKeyAbsent, constant_source(dict), name);
   const char* package = PyModule_GetName(module);
   if (!package) throw PythonError{};
-  PyObject* submodule = loaded_module(std::string(package) + "." + PyUnicode_AsUTF8(name));
+  PyObject* submodule = loaded_module(ex, std::string(package) + "." + PyUnicode_AsUTF8(name));
   frame.push(ex.wrap(submodule, constant_source(submodule)));
 }
 

@@ -278,7 +278,7 @@ ValuePtr FunctionValue::own_attribute(Executor& ex, PyObject* name) {
   for (const auto& [key, value] : attributes_)
     if (PyUnicode_Compare(key.get(), name) == 0) return value;
   PyObject* descriptor = _PyType_Lookup(&PyFunction_Type, name);
-  if (!function_ || (descriptor && is_data_descriptor(descriptor))) return nullptr;
+  if (!function_ || (descriptor && is_data_descriptor(ex, descriptor))) return nullptr;
   PyObject* dict = as_function(function_.get())->func_dict;
   PyObject* own = dict ? PyDict_GetItemWithError(dict, name) : nullptr;
   if (own)
@@ -348,7 +348,7 @@ bool can_be_set(PyObject* name, const ValuePtr& value) {
 
 void FunctionValue::set_attribute(Executor& ex, PyObject* name, const ValuePtr& value) {
   PyObject* descriptor = _PyType_Lookup(&PyFunction_Type, name);
-  if (descriptor && is_data_descriptor(descriptor) && !can_be_set(name, value))
+  if (descriptor && is_data_descriptor(ex, descriptor) && !can_be_set(name, value))
     break_graph("CD0105", PyUnicode_AsUTF8(name));
   if (!value && !own_attribute(ex, name))
     raise_error(ex, PyExc_AttributeError,

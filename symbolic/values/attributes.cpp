@@ -32,7 +32,10 @@ PyObject* own_type_entry(PyTypeObject* type, PyObject* name) {
   return dict ? PyDict_GetItemWithError(dict.get(), name) : nullptr;
 }
 
-bool is_data_descriptor(PyObject* descriptor) { return Py_TYPE(descriptor)->tp_descr_set != nullptr; }
+bool is_data_descriptor(Executor& ex, PyObject* descriptor) {
+  guard_class(ex, Py_TYPE(descriptor));
+  return Py_TYPE(descriptor)->tp_descr_set != nullptr;
+}
 
 namespace {
 
@@ -111,6 +114,7 @@ PyRef wrapped_function(PyObject* descriptor, PyTypeObject* kind) {
 
 ValuePtr bind_descriptor(Executor& ex, PyObject* descriptor, const ValuePtr& self, PyTypeObject* owner) {
   PyTypeObject* kind = Py_TYPE(descriptor);
+  guard_class(ex, kind);
   if (PyFunction_Check(descriptor)) {
     ValuePtr function = constant_value(ex, descriptor);
     return self ? make_bound_method(ex, function, self) : function;

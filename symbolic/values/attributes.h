@@ -13,7 +13,7 @@ PyObject* own_type_entry(PyTypeObject* type, PyObject* name);
 
 // descr.__get__(self, owner) for an attribute found on a class; self null: looked up on the class itself.
 ValuePtr bind_descriptor(Executor& ex, PyObject* descriptor, const ValuePtr& self, PyTypeObject* owner);
-bool is_data_descriptor(PyObject* descriptor);
+bool is_data_descriptor(Executor& ex, PyObject* descriptor);
 // The function of a classmethod or of a staticmethod (`kind`); null: it is none.
 PyRef wrapped_function(PyObject* descriptor, PyTypeObject* kind);
 

@@ -15,6 +15,7 @@
 #include "symbolic/values/enum_member.h"
 #include "symbolic/values/instance_key.h"
 #include "symbolic/values/iterator.h"
+#include "symbolic/values/length_hint.h"
 #include "symbolic/values/list.h"
 #include "symbolic/values/operand_checks.h"
 #include "symbolic/values/sequence.h"
@@ -55,16 +56,33 @@ ValuePtr issubclass(Executor& ex, const CallArgs& args) {
   require_count(ex, "issubclass", args, 2, 2);
   return make_bool(ex, is_subclass(ex, args.positional[0], args.positional[1]));
 }
+// What ABCMeta's methods call.
+ValuePtr abc_instancecheck(Executor& ex, const CallArgs& args) {
+  require_count(ex, "_abc_instancecheck", args, 2, 2);
+  PyObject* cls = args.positional[0]->real_object();
+  if (!cls || !PyType_Check(cls)) break_graph("CD0216", args.positional[0]->describe());
+  return make_bool(ex, is_plain_instance(ex, args.positional[1], cls));
+}
+ValuePtr abc_subclasscheck(Executor& ex, const CallArgs& args) {
+  require_count(ex, "_abc_subclasscheck", args, 2, 2);
+  PyObject *cls = args.positional[0]->real_object(), *type = args.positional[1]->real_object();
+  if (!cls || !type || !PyType_Check(cls) || !PyType_Check(type))
+    break_graph("CD0216", args.positional[0]->describe());
+  return make_bool(ex, is_plain_subclass(ex, reinterpret_cast<PyTypeObject*>(type), cls));
+}
+
 ValuePtr callable(Executor& ex, const CallArgs& args) {
   require_count(ex, "callable", args, 1, 1);
-  return make_bool(ex, args.positional[0]->type()->tp_call != nullptr);
+  PyTypeObject* type = args.positional[0]->type();
+  guard_class(ex, type);
+  return make_bool(ex, type->tp_call != nullptr);
 }
 
 ValuePtr sorted(Executor& ex, const CallArgs& args) {
   require_count(ex, "sorted", positional(args.positional), 1, 1);
   auto bound = bind_arguments(ex, "sorted", {{}, args.keywords}, {"*key?", "*reverse?"});
   bool reverse = bound[1] && is_true(ex, bound[1]);
-  return new_list(sort_values(ex, items_of(ex, args.positional[0]), bound[0], reverse));
+  return new_list(sort_values(ex, listed_items(ex, args.positional[0]), bound[0], reverse));
 }
 
 // ---- min, max, sum
@@ -346,6 +364,8 @@ constexpr BuiltinRow kFunctions[] = {
     {"builtins", "len", len},
     {"builtins", "isinstance", isinstance},
     {"builtins", "issubclass", issubclass},
+    {"_abc", "_abc_instancecheck", abc_instancecheck},
+    {"_abc", "_abc_subclasscheck", abc_subclasscheck},
     {"builtins", "callable", callable},
     {"builtins", "sorted", sorted},
     {"builtins", "min", min_of},

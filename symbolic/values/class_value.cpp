@@ -103,6 +103,7 @@ constexpr BuiltinMethodRow kMethods[] = {{"mro", method_resolution_order},
 ValuePtr ClassValue::get_attribute(Executor& ex, PyObject* name) {
   std::string_view text = PyUnicode_AsUTF8(name);
   guard_class(ex, object());
+  if (python_meta_method(ex, type(), "__getattribute__")) return SymbolicValue::get_attribute(ex, name);
   if (is_stand_in_ && recipe_ && text == "__mro__") return SymbolicValue::get_attribute(ex, name);
   if (is_class_property(text)) {
     PyRef property = checked_user(ex, PyObject_GetAttr(object_.get(), name));
@@ -120,7 +121,7 @@ ValuePtr ClassValue::get_attribute(Executor& ex, PyObject* name) {
     return find_builtin_method(shared_from_this(), name, kMethods);
   }
   PyObject* meta_attribute = lookup_type(ex, type(), name);
-  if (meta_attribute && is_data_descriptor(meta_attribute) && type() != &PyType_Type &&
+  if (meta_attribute && is_data_descriptor(ex, meta_attribute) && type() != &PyType_Type &&
       Py_TYPE(meta_attribute)->tp_descr_get && !Py_IS_TYPE(meta_attribute, &PyGetSetDescr_Type))
     return bind_descriptor(ex, meta_attribute, shared_from_this(), type());
   if (ValuePtr written = written_attribute(ex, object(), name)) return written;
@@ -200,6 +201,10 @@ ValuePtr ClassValue::get_item(Executor& ex, const ValuePtr& key) {
     return constant_value(ex, member.get());
   }
   if (ValuePtr item = call_special(ex, "__getitem__", {key})) return item;
+  PyObject* own = is_stand_in_ ? nullptr : lookup_type(ex, object(), interned("__class_getitem__"));
+  const PyRef function = wrapped_function(own, &PyClassMethod_Type);
+  if (function && PyFunction_Check(function.get()) && !is_of_standard_library(function.get()))
+    return bind_descriptor(ex, own, nullptr, object())->call(ex, positional({key}));
   // list[int] and user generics: annotations.
   if (is_stand_in_ && !recipe_) return get_item_of_made(ex, key);
   PyRef index = is_stand_in_ ? PyRef() : key->materialize(ex);
@@ -452,41 +457,81 @@ bool any_class(Executor& ex, const ValuePtr& classes, const char* function, Test
                   (is_instance ? "type, a tuple of types" : "class, a tuple of classes") + ", or a union");
 }
 
-bool check_subtype(Executor& ex, PyTypeObject* type, PyObject* cls) {
-  if (PyType_IsSubtype(type, as_type(cls))) return true;
-  if (!PyType_IsSubtype(Py_TYPE(cls), abc_meta())) return false;
-  int result = PyObject_IsSubclass(as_object(type), cls);
-  if (result < 0) raise_current_error(ex);
-  return result;
+bool is_abstract_kind(PyObject* cls) { return PyType_IsSubtype(Py_TYPE(cls), abc_meta()); }
+
+// What a metaclass of the program's says of a test, bound to the class; null: it is type's own test, or ABCMeta's.
+ValuePtr own_test(Executor& ex, PyObject* cls, const char* name) {
+  PyTypeObject* meta = Py_TYPE(cls);
+  if (meta == &PyType_Type || meta == abc_meta()) return nullptr;
+  PyObject* found = lookup_type(ex, meta, interned(name));
+  if (found == _PyType_Lookup(&PyType_Type, interned(name)) ||
+      found == _PyType_Lookup(abc_meta(), interned(name)))
+    return nullptr;
+  return bind_descriptor(ex, found, constant_value(ex, cls), meta);
+}
+
+bool check_subclass(Executor& ex, PyTypeObject* type, PyObject* cls) {
+  if (const ValuePtr test = own_test(ex, cls, "__subclasscheck__"))
+    return is_true(ex, test->call(ex, positional({constant_value(ex, as_object(type))})));
+  return is_plain_subclass(ex, type, cls);
+}
+
+// The class that an object says it is of, where that is another one than it has; null: it says nothing else.
+PyTypeObject* claimed_type(Executor& ex, const ValuePtr& value) {
+  auto* object = dynamic_cast<UserObjectValue*>(value.get());
+  PyObject* name = interned("__class__");
+  if (!object || lookup_type(ex, value->type(), name) == _PyType_Lookup(&PyBaseObject_Type, name))
+    return nullptr;
+  const ValuePtr claimed = value->get_attribute(ex, name);
+  PyObject* type = claimed->real_object();
+  return type && PyType_Check(type) && as_type(type) != value->type() ? as_type(type) : nullptr;
+}
+
+bool check_instance(Executor& ex, const ValuePtr& value, PyObject* cls) {
+  if (as_object(value->type()) == cls) return true;
+  if (const ValuePtr test = own_test(ex, cls, "__instancecheck__"))
+    return is_true(ex, test->call(ex, positional({value})));
+  return is_plain_instance(ex, value, cls);
 }
 
 }  // namespace
 
-// object_isinstance (Objects/abstract.c)
+// ABCMeta's answer is asked for: its caches, registries and hooks are those of plain Python.
+bool is_plain_subclass(Executor& ex, PyTypeObject* type, PyObject* cls) {
+  if (PyType_IsSubtype(type, as_type(cls))) return true;
+  if (!is_abstract_kind(cls)) return false;
+  const int result = PyObject_IsSubclass(as_object(type), cls);
+  if (result < 0) raise_current_error(ex);
+  if (!result) guard_not_registered(ex, type, cls);
+  return result;
+}
+
+void guard_not_registered(Executor& ex, PyTypeObject* type, PyObject* cls) {
+  if (!ex.state().made_classes.own.contains(as_object(type)))
+    add_guard(ex, GuardKind::kNotSubclass, constant_source(as_object(type)), cls);
+}
+
+// type.__instancecheck__ and ABCMeta's (object_isinstance, Objects/abstract.c; _abc__abc_instancecheck_impl, Modules/_abc.c)
+bool is_plain_instance(Executor& ex, const ValuePtr& value, PyObject* cls) {
+  PyTypeObject* claimed = claimed_type(ex, value);
+  if (!is_abstract_kind(cls))
+    return PyType_IsSubtype(value->type(), as_type(cls)) ||
+           (claimed && PyType_IsSubtype(claimed, as_type(cls)));
+  return (claimed && check_subclass(ex, claimed, cls)) || check_subclass(ex, value->type(), cls);
+}
+
+// PyObject_IsInstance
 bool is_instance(Executor& ex, const ValuePtr& value, const ValuePtr& classes) {
   if (const ValuePtr shown = without_proxy(ex, value); shown != value && is_instance(ex, shown, classes))
     return true;
-  return any_class(ex, classes, "isinstance", [&](PyObject* cls) {
-    if (as_object(value->type()) == cls) return true;
-    PyObject* own = PyType_IsSubtype(Py_TYPE(cls), abc_meta())
-                        ? nullptr
-                        : python_meta_method(ex, Py_TYPE(cls), "__instancecheck__");
-    if (!own) return check_subtype(ex, value->type(), cls);
-    if (PyType_IsSubtype(value->type(), as_type(cls))) return true;
-    ValuePtr cls_value = constant_value(ex, cls);
-    return is_true(ex, constant_value(ex, own)->call(ex, positional({cls_value, value})));
-  });
+  return any_class(ex, classes, "isinstance", [&](PyObject* cls) { return check_instance(ex, value, cls); });
 }
 
 bool is_subclass(Executor& ex, const ValuePtr& cls, const ValuePtr& classes) {
   PyObject* type = cls->real_object();
   if (!type || !PyType_Check(type)) raise_error(ex, PyExc_TypeError, "issubclass() arg 1 must be a class");
-  return any_class(ex, classes, "issubclass", [&](PyObject* other) {
-    if (PyObject* own = python_meta_method(ex, Py_TYPE(other), "__subclasscheck__");
-        own && !PyType_IsSubtype(Py_TYPE(other), abc_meta()))
-      return is_true(ex, constant_value(ex, own)->call(ex, positional({constant_value(ex, other), cls})));
-    return check_subtype(ex, as_type(type), other);
-  });
+  return any_class(ex, classes, "issubclass",
+                   [&](PyObject* other) { return check_subclass(ex, as_type(type), other); });
 }
 
 }  // namespace cdynamo::symbolic

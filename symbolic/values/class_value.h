@@ -65,6 +65,11 @@ ValuePtr type_of(Executor& ex, const ValuePtr& value);
 // cls.__new__(cls, ...) of a builtin base.
 ValuePtr construct_builtin(Executor& ex, PyTypeObject* base, PyTypeObject* type, const CallArgs& args);
 bool is_instance(Executor& ex, const ValuePtr& value, const ValuePtr& classes);
+// Without what a metaclass of the program's says of it.
+bool is_plain_instance(Executor& ex, const ValuePtr& value, PyObject* cls);
+bool is_plain_subclass(Executor& ex, PyTypeObject* type, PyObject* cls);
+// `type` is no subclass of `cls`, an abstract base class, as long as it is not registered there.
+void guard_not_registered(Executor& ex, PyTypeObject* type, PyObject* cls);
 bool is_subclass(Executor& ex, const ValuePtr& cls, const ValuePtr& classes);
 bool is_enum_class(PyTypeObject* type);
 

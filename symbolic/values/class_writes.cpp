@@ -21,13 +21,13 @@ bool is_special(PyObject* name) {
   return text.starts_with("__") && text.ends_with("__");
 }
 
-bool can_be_written(PyTypeObject* type, PyObject* name, const ValuePtr& value) {
+bool can_be_written(Executor& ex, PyTypeObject* type, PyObject* name, const ValuePtr& value) {
   if (!value || is_special(name) || is_enum_class(type) || is_descriptor(value->type())) return false;
   if (!PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE) || PyType_HasFeature(type, Py_TPFLAGS_IMMUTABLETYPE))
     return false;
   PyObject* of_metaclass = _PyType_Lookup(Py_TYPE(type), name);
   PyObject* found = _PyType_Lookup(type, name);
-  return !(of_metaclass && is_data_descriptor(of_metaclass)) && !(found && is_descriptor(Py_TYPE(found)));
+  return !(of_metaclass && is_data_descriptor(ex, of_metaclass)) && !(found && is_descriptor(Py_TYPE(found)));
 }
 
 ValuePtr* assigned(Executor& ex, PyTypeObject* type, PyObject* name) {
@@ -43,7 +43,7 @@ ValuePtr* assigned(Executor& ex, PyTypeObject* type, PyObject* name) {
 
 bool write_class_attribute(Executor& ex, const ValuePtr& cls, PyObject* name, const ValuePtr& value) {
   auto* type = reinterpret_cast<PyTypeObject*>(cls->real_object());
-  if (!can_be_written(type, name, value)) return false;
+  if (!can_be_written(ex, type, name, value)) return false;
   guard_class(ex, type);
   ex.changing(cls, true);
   if (ValuePtr* slot = assigned(ex, type, name)) {

@@ -4,6 +4,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "symbolic/capture/executor_state.h"
+#include "symbolic/values/attributes.h"
 #include "symbolic/values/value_tools.h"
 
 namespace cdynamo::symbolic {
@@ -73,16 +74,32 @@ ValuePtr ModuleValue::get_attribute(Executor& ex, PyObject* name) {
     raise_error(ex, PyExc_AttributeError,
                 describe().insert(7, "'") + "' has no attribute '" + PyUnicode_AsUTF8(name) + "'");
   }
+  // The program may give a module a class of its own, whose properties come first.
+  if (!is_library_module(object_.get())) {
+    add_guard(ex, GuardKind::kType, constant_source(object_.get()), as_object(type()));
+    if (type() != &PyModule_Type && lookup_type(ex, type(), name) != _PyType_Lookup(&PyModule_Type, name))
+      return SymbolicValue::get_attribute(ex, name);
+  }
   PyObject* object = PyDict_GetItemWithError(dict, name);
   if (!object && PyErr_Occurred()) throw PythonError{};
   if (object) {
-    const bool fixed = is_library_module(object_.get()) && is_library_definition(dict, name, object);
-    return ex.wrap(object, fixed ? constant_source(object) : module_global_source(object_.get(), name));
+    const SourcePtr from = module_global_source(object_.get(), name);
+    if (!is_library_module(object_.get()) || !is_library_definition(dict, name, object))
+      return ex.wrap(object, from);
+    // It is what it was, but another one may have been put in its place.
+    add_guard(ex, GuardKind::kIdentity, from, object);
+    return ex.wrap(object, constant_source(object));
   }
-  if (!is_library_module(object_.get())) add_guard(ex, GuardKind::kKeyAbsent, constant_source(dict), name);
-  // Libraries make some names on demand (PEP 562).
-  if (!is_library_module(object_.get()) && PyDict_GetItemString(dict, "__getattr__"))
-    return SymbolicValue::get_attribute(ex, name);
+  const bool makes_names = PyDict_GetItemString(dict, "__getattr__");
+  // Libraries make some names on demand (PEP 562), which may be there from then on.
+  if (makes_names && is_library_module(object_.get())) {
+    PyRef made = PyRef::steal(PyObject_GetAttr(object_.get(), name));
+    if (!made) raise_current_error(ex);
+    return ex.wrap(made.get(), constant_source(made.get()));
+  }
+  add_guard(ex, GuardKind::kKeyAbsent, constant_source(dict), name);
+  if (makes_names) return SymbolicValue::get_attribute(ex, name);
+  add_guard(ex, GuardKind::kKeyAbsent, constant_source(dict), interned("__getattr__"));
   PyRef made = PyRef::steal(PyObject_GetAttr(object_.get(), name));
   if (!made) raise_current_error(ex);
   return ex.wrap(made.get(), constant_source(made.get()));

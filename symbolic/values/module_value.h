@@ -26,9 +26,9 @@ class ModuleValue final : public SymbolicValue {
 };
 
 // A module of the standard library or of an installed package: its functions and classes are taken not to
-// change.
+// change. That they stand under their names is guarded.
 bool is_library_module(PyObject* module);
-// Whether a name of such a module stands for one of these, or for a module: it is not guarded.
+// Whether a name of such a module stands for one of these, or for a module: what it is like is not guarded.
 bool is_library_definition(PyObject* namespace_, PyObject* name, PyObject* object);
 
 }  // namespace cdynamo::symbolic

@@ -5,6 +5,7 @@
 #include "absl/strings/substitute.h"
 #include "symbolic/capture/executor.h"
 #include "symbolic/capture/value_factories.h"
+#include "symbolic/values/attributes.h"
 #include "symbolic/values/constant.h"
 #include "symbolic/values/value_tools.h"
 
@@ -18,13 +19,13 @@ bool right_first(const ValuePtr& left, const ValuePtr& right) {
 }
 
 // method_is_overloaded (Objects/typeobject.c): a subclass that inherits the reflected method is not asked before its base.
-bool overloads_reflected(int nb_op, const ValuePtr& left, const ValuePtr& right) {
+bool overloads_reflected(Executor& ex, int nb_op, const ValuePtr& left, const ValuePtr& right) {
   PyObject* name = interned(number_method(nb_op, true));
-  return _PyType_Lookup(left->type(), name) != _PyType_Lookup(right->type(), name);
+  return lookup_type(ex, left->type(), name) != lookup_type(ex, right->type(), name);
 }
 
 ValuePtr plain_binary(Executor& ex, int nb_op, const ValuePtr& left, const ValuePtr& right) {
-  bool reflected_first = right_first(left, right) && overloads_reflected(nb_op, left, right);
+  bool reflected_first = right_first(left, right) && overloads_reflected(ex, nb_op, left, right);
   if (reflected_first)
     if (ValuePtr result = right->binary(ex, nb_op, left, true)) return result;
   if (ValuePtr result = left->binary(ex, nb_op, right, false)) return result;

@@ -44,7 +44,7 @@ Effect AttributeDict::change_effect(Executor& ex, const ValuePtr& key, const Val
   PyObject* descriptor =
       is_name ? _PyType_Lookup(reinterpret_cast<PyTypeObject*>(owner_type_.get()), name) : nullptr;
   auto owner = owner_.lock();
-  if (!is_name || !owner || (descriptor && is_data_descriptor(descriptor)))
+  if (!is_name || !owner || (descriptor && is_data_descriptor(ex, descriptor)))
     return DictValue::change_effect(ex, key, value);
   Effect effect;
   effect.kind = value ? EffectKind::kSetAttribute : EffectKind::kDeleteAttribute;
@@ -217,7 +217,7 @@ ValuePtr UserObjectValue::instance_dict_value(Executor& ex) {
 ValuePtr UserObjectValue::generic_attribute(Executor& ex, PyObject* name) {
   // Looking up the dict may call a key's __eq__, which may change the class.
   PyRef descriptor = PyRef::borrow(lookup_type(ex, type(), name));
-  if (descriptor && is_data_descriptor(descriptor.get()) && Py_TYPE(descriptor.get())->tp_descr_get)
+  if (descriptor && is_data_descriptor(ex, descriptor.get()) && Py_TYPE(descriptor.get())->tp_descr_get)
     return bind_descriptor(ex, descriptor.get(), shared_from_this(), type());
   if (DictValue* dict = instance_dict(ex))
     if (ValuePtr value = dict->lookup_string(ex, name)) return value;
@@ -313,7 +313,7 @@ void UserObjectValue::set_attribute(Executor& ex, PyObject* name, const ValuePtr
 void UserObjectValue::generic_set_attribute(Executor& ex, PyObject* name, const ValuePtr& value) {
   ValuePtr self = shared_from_this();
   PyObject* descriptor = lookup_type(ex, type(), name);
-  if (descriptor && is_data_descriptor(descriptor)) {
+  if (descriptor && is_data_descriptor(ex, descriptor)) {
     if (Py_TYPE(descriptor) == &PyMemberDescr_Type) return set_slot(ex, descriptor, value);
     if (Py_TYPE(descriptor)->tp_descr_set == PyProperty_Type.tp_descr_set) {
       PyRef setter = checked(PyObject_GetAttrString(descriptor, value ? "fset" : "fdel"));

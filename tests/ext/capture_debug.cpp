@@ -13,9 +13,10 @@ namespace cdynamo::symbolic {
 namespace {
 
 constexpr const char* kGuardNames[] = {
-    "type",          "identity",         "equals",         "set layout",       "length",      "dict keys",
-    "key absent",    "attribute absent", "type unchanged", "tensor",           "dynamic int", "dynamic float",
-    "function code", "same object",      "not the object", "distinct tensors",
+    "type",           "identity",         "equals",           "set layout",     "length",
+    "dict keys",      "key absent",       "attribute absent", "type unchanged", "not subclass",
+    "tensor",         "dynamic int",      "dynamic float",    "function code",  "same object",
+    "not the object", "distinct tensors",
 };
 constexpr const char* kEffectNames[] = {"set attribute", "delete attribute", "set item",     "delete item",
                                         "replace list",  "extend list",      "replace dict", "replace set",

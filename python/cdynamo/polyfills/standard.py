@@ -226,6 +226,8 @@ def dispatch(registry, cls):
     """functools.singledispatch: what is registered for a class, or for the best of its bases."""
     if cls in registry:
         return registry[cls]
+    for base in registry:
+        issubclass(cls, base)  # it may be registered with an abstract one later
     return registry[_dispatched(cls, *registry)]
 
 
