@@ -97,6 +97,7 @@ const Maps* maps() {
   made->special.try_emplace(python_side(PythonSide::kNotCaptured), break_in_polyfill);
   made->add_special(checkpoint_rules());
   made->add_special(way_rules());
+  made->add_special(loop_rules());
   made->add_special(user_function_rules());
   made->add_special(data_rules());
   made->add_special(foreach_functions());

@@ -35,6 +35,7 @@ std::span<const SpecialRow> made_leaf_functions();          // made_leaves.cpp
 std::span<const SpecialRow> torch_autocast_functions();     // autocast.cpp
 std::span<const SpecialRow> checkpoint_rules();             // checkpoint.cpp
 std::span<const SpecialRow> way_rules();                    // ways.cpp
+std::span<const SpecialRow> loop_rules();                   // loops.cpp
 std::span<const SpecialRow> user_function_rules();          // user_function.cpp
 std::span<const SpecialRow> data_rules();                   // data_rules.cpp
 std::span<const SpecialRow> foreach_functions();            // foreach.cpp

@@ -26,6 +26,7 @@ constexpr PolyfillRow kRows[] = {
     {"torch._higher_order_ops.scan", "scan"},
     {"torch._higher_order_ops.map", "map_steps"},
     {"torch._higher_order_ops.associative_scan", "associative_scan"},
+    {"torch._higher_order_ops.while_loop", "while_loop"},
     {"torch.lstm", "lstm"},
     {"torch.gru", "gru"},
     {"torch.rnn_tanh", "rnn_tanh"},

@@ -1,9 +1,18 @@
-"""torch.cond, scan, map and associative_scan: branches as both ways where nothing shows it, loops unrolled."""
+"""torch.cond, scan, map, associative_scan and while_loop: branches as both ways where nothing shows it, loops
+unrolled, or one node where only the graph knows how often a loop turns."""
 
 import torch
 from torch.utils import _pytree as pytree
 
-from cdynamo.polyfills.rules import changes_so_far, enter_way, leave_way, not_captured
+from cdynamo.polyfills.rules import (
+    begin_loop,
+    calls_of_loop,
+    changes_so_far,
+    end_loop,
+    enter_way,
+    leave_way,
+    not_captured,
+)
 
 MOST_STEPS = 64
 
@@ -115,3 +124,40 @@ def associative_scan(combine_fn, xs, dim, reverse=False, combine_mode="pointwise
     for i in range(1, steps_of(leaves)):
         results.append(combine_fn(results[-1], pytree.tree_unflatten([leaf[i] for leaf in leaves], spec)))
     return back_along(stacked(results), dim, reverse)
+
+
+def while_loop(cond_fn, body_fn, carried_inputs):
+    """Turns are unrolled where Python's numbers decide."""
+    leaves, spec = pytree.tree_flatten(tuple(carried_inputs))
+    if all(isinstance(leaf, torch.Tensor) for leaf in leaves):
+        return loop_of_tensors(cond_fn, body_fn, leaves, spec)
+    carried, given = tuple(carried_inputs), leaves
+    for _ in range(MOST_STEPS):
+        holds = cond_fn(*carried)
+        if not isinstance(holds, bool):
+            not_captured("while_loop over Python's numbers with a condition on tensors")
+        if not holds:
+            if given is leaves:
+                leaves = [leaf.clone() if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
+                return pytree.tree_unflatten(leaves, spec)
+            return carried
+        carried = body_fn(*carried)
+        given = pytree.tree_leaves(carried)
+    not_captured("while_loop of many turns")
+
+
+def loop_of_tensors(cond_fn, body_fn, leaves, spec):
+    carried = tuple(leaves)
+    examples, nodes, calls = begin_loop(carried)
+    try:
+        holds = cond_fn(*pytree.tree_unflatten(examples, spec))
+        if not isinstance(holds, torch.Tensor) or holds.dim() or holds.dtype != torch.bool:
+            not_captured("while_loop with a condition that is no tensor of one bool")
+        calls_of_condition = calls_of_loop()
+        results, out_spec = pytree.tree_flatten(body_fn(*pytree.tree_unflatten(examples, spec)))
+    except Exception:
+        not_captured("while_loop of functions that raise")
+    if len(results) != len(leaves):
+        not_captured("while_loop that carries other things on than it was given")
+    results = end_loop(carried, examples, nodes, calls, calls_of_condition, holds, tuple(results))
+    return pytree.tree_unflatten(results, out_spec)

@@ -27,6 +27,22 @@ def leave_way():
     raise AssertionError
 
 
+def begin_loop(carried):
+    """What stands for each of these tensors in one turn of a loop, which is captured until end_loop(), and two
+    positions that end_loop() is given."""
+    raise AssertionError
+
+
+def calls_of_loop():
+    """How many calls the program has made up to here."""
+    raise AssertionError
+
+
+def end_loop(carried, examples, nodes, calls, calls_of_condition, condition, results):
+    """What is carried in the end: `condition` and `results` are what is computed of the examples."""
+    raise AssertionError
+
+
 def graph_position():
     """What is made from here on can be told from what was there: see own_tensor."""
     raise AssertionError

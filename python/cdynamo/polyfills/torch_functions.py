@@ -12,7 +12,15 @@ from cdynamo.polyfills.batching import (  # noqa: F401
     jacfwd_call,
     jacrev_call,
 )
-from cdynamo.polyfills.control_flow import associative_scan, conditional, map_steps, scan, selected_by, truth_of  # noqa: F401
+from cdynamo.polyfills.control_flow import (  # noqa: F401
+    associative_scan,
+    conditional,
+    map_steps,
+    scan,
+    selected_by,
+    truth_of,
+    while_loop,
+)
 from cdynamo.polyfills.data_dependent import (  # noqa: F401
     allclose,
     argwhere,
