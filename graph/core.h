@@ -108,7 +108,9 @@
 //               Tensor? after, int[] order=[])
 //       numbers of the framework's generator, in the order of the graph: never removed, merged or repeated.
 //       uniform: from, to; normal: mean, deviation; bernoulli: probability; bernoulli_tensor: one for each element;
-//       integers: 0 .. first-1; exponential: rate. `after`: a random op that comes before; `order`: the dims in the
+//       integers: 0 .. first-1; exponential, geometric: rate; cauchy, log_normal: two numbers. Of what `probability` says: poisson,
+//       standard_gamma, dirichlet (a row each), binomial (counts over probabilities), multinomial: how many, and whether a
+//       category may be drawn again. permutation: of as many numbers as there are. `after`: a random op that comes before; `order`: the dims in the
 //       order of eager's memory, outermost first; none: row-major
 //
 // The framework's operators

@@ -146,8 +146,11 @@ NativeGraph::NativeGraph(const symbolic::CaptureResult& capture, std::vector<Out
       numbers_.push_back({static_cast<int>(i), capture.inputs[i].value->type.dtype});
   }
   for (const auto& node : prepared.core->nodes) {
-    if (node->op->family != graph::Family::kRandom || (library_calls_.empty() && !executable_->reads_symbols))
-      continue;
+    if (node->op->family != graph::Family::kRandom) continue;
+    // PyTorch may refuse what it is to draw of, and then Python does.
+    bool may_be_refused = false;
+    graph::for_each_operand(*node, [&](graph::Value*&) { may_be_refused = true; });
+    if (!may_be_refused && library_calls_.empty() && !executable_->reads_symbols) continue;
     const runtime::Device device = node->results[0]->type.device;
     if (std::ranges::find(may_draw_twice_, device) == may_draw_twice_.end())
       may_draw_twice_.push_back(device);

@@ -55,6 +55,12 @@ Tensor random_values(Builder& b, const char* distribution, const Place& place, D
                                          dtype, random_before(b.graph()), place.order}));
 }
 
+// Of numbers that an operand says, one for each element or row of it.
+Tensor random_values_of(Builder& b, const char* distribution, Tensor parameter, std::vector<Sym> sizes,
+                        DType dtype, double first = 0, double second = 0) {
+  return random_values(b, distribution, {std::move(sizes)}, dtype, first, second, detach(parameter));
+}
+
 void check_float(DType dtype, const char* what) {
   if (!is_float(dtype)) throw Unsupported(std::string(what) + " of integers");
 }
@@ -139,6 +145,40 @@ std::vector<Value*> bernoulli_body(Builder& b, const Args& args) {
   return one(follow(random_values(b, "bernoulli_tensor", place, self.dtype(), 0, 0, detach(self)), self));
 }
 
+template <const char* const& kDistribution>
+std::vector<Value*> element_by_element_body(Builder& b, const Args& args) {
+  Tensor self = operand(b, args, "self");
+  check_float(self.dtype(), kDistribution);
+  return one(follow(random_values_of(b, kDistribution, self, self.sizes(), self.dtype()), self));
+}
+constexpr const char *kPoisson = "poisson", *kStandardGamma = "standard_gamma", *kDirichlet = "dirichlet";
+
+std::vector<Value*> binomial_body(Builder& b, const Args& args) {
+  Tensor count = operand(b, args, "count"), prob = operand(b, args, "prob");
+  check_float(count.dtype(), "binomial");
+  if (count.dtype() != prob.dtype() || count.sizes() != prob.sizes())
+    throw Unsupported("binomial of counts and probabilities of different dtypes or sizes");
+  Tensor both = wrap(b, b.call1("stack", {std::vector<Value*>{count.value, prob.value}, Sym(0)}));
+  return one(random_values_of(b, "binomial", both, count.sizes(), count.dtype()));
+}
+
+std::vector<Value*> multinomial_body(Builder& b, const Args& args) {
+  Tensor self = operand(b, args, "self");
+  check_float(self.dtype(), "multinomial");
+  if (self.rank() < 1 || self.rank() > 2) throw Unsupported("multinomial of so many dims");
+  std::vector<Sym> sizes = self.sizes();
+  sizes.back() = args.constant("num_samples");
+  return one(random_values_of(b, "multinomial", self, sizes, DType::kI64,
+                              static_cast<double>(args.constant("num_samples")),
+                              args.boolean("replacement")));
+}
+
+std::vector<Value*> randperm_body(Builder& b, const Args& args) {
+  const DType dtype = dtype_or(args, DType::kI64);
+  if (dtype != DType::kI64 && dtype != DType::kI32) throw Unsupported("randperm of this dtype");
+  return one(cast(random_values(b, "permutation", Place{{args.integer("n")}}, DType::kI64, 0), dtype));
+}
+
 std::vector<Value*> normal_around_body(Builder& b, const Args& args) {
   const double deviation = args.number("std");
   if (args.schema().find("size") >= 0)
@@ -165,6 +205,40 @@ std::vector<Value*> exponential_body(Builder& b, const Args& args) {
   if (!(args.number("lambd") > 0)) throw Unsupported("exponential with such a rate");
   return one(follow(random_values(b, "exponential", place_of(args, self), self.dtype(), args.number("lambd")),
                     self));
+}
+
+std::vector<Value*> cauchy_body(Builder& b, const Args& args) {
+  Tensor self = operand(b, args, "self");
+  check_float(self.dtype(), "cauchy");
+  if (!(args.number("sigma") > 0)) throw Unsupported("cauchy with such a scale");
+  return one(follow(random_values(b, "cauchy", place_of(args, self), self.dtype(), args.number("median"),
+                                  args.number("sigma")),
+                    self));
+}
+std::vector<Value*> log_normal_body(Builder& b, const Args& args) {
+  Tensor self = operand(b, args, "self");
+  check_float(self.dtype(), "log_normal");
+  if (!(args.number("std") > 0)) throw Unsupported("log_normal with such a deviation");
+  return one(follow(random_values(b, "log_normal", place_of(args, self), self.dtype(), args.number("mean"),
+                                  args.number("std")),
+                    self));
+}
+std::vector<Value*> geometric_body(Builder& b, const Args& args) {
+  Tensor self = operand(b, args, "self");
+  const double p = args.number("p");
+  if (!(p > 0 && p < 1) || self.dtype() == DType::kBool) throw Unsupported("geometric of this kind");
+  return one(follow(random_values(b, "geometric", place_of(args, self), self.dtype(), p), self));
+}
+std::vector<Value*> any_integer_body(Builder& b, const Args& args) {
+  Tensor self = operand(b, args, "self");
+  if (is_half(self.dtype()) || self.dtype() == DType::kBool)
+    throw Unsupported("random numbers of this dtype");
+  if (args.schema().find("to") < 0)
+    return one(follow(random_values(b, "any_number", place_of(args, self), self.dtype(), 0), self));
+  const bool is_from = args.schema().find("from") >= 0;
+  if (is_from && !args.has("to")) throw Unsupported("random_() from a number upwards");
+  const int64_t low = is_from ? args.constant("from") : 0;
+  return one(follow(integers(b, place_of(args, self), self.dtype(), low, args.constant("to")), self));
 }
 
 // ---- dropout --------------------------------------------------------------------------------------------
@@ -234,10 +308,17 @@ OpDef random_like(std::string_view name, std::vector<std::string_view> schemas, 
   return op;
 }
 // x.uniform_() and the like: the numbers are written to x.
-OpDef filling(std::string_view name, std::string_view schema, std::string_view method, BodyFn body) {
-  OpDef op = random(name, {schema}, body, check_dense);
+OpDef filling(std::string_view name, std::vector<std::string_view> schemas, std::string_view method,
+              BodyFn body) {
+  OpDef op = random(name, std::move(schemas), body, check_dense);
   op.torch_names = {method};
   op.in_place_variant = true;
+  return op;
+}
+// Of what a tensor says, by a function.
+OpDef draw(std::string_view name, std::string_view schema, std::vector<std::string_view> names, BodyFn body) {
+  OpDef op = random(name, {schema}, body);
+  op.torch_names = std::move(names);
   return op;
 }
 OpDef dropout(std::string_view name, std::string_view schema, BodyFn body) {
@@ -288,23 +369,56 @@ std::vector<OpDef> random_ops() {
               "normal.Tensor_float(Tensor mean, float std=1, *, Generator? generator=None) -> Tensor"},
              normal_around_body),
       filling("core.fill_bernoulli",
-              "core.fill_bernoulli(Tensor self, float p=0.5, *, Generator? generator=None" MEMORY_ORDER
-              ") -> Tensor",
+              {"core.fill_bernoulli(Tensor self, float p=0.5, *, Generator? generator=None" MEMORY_ORDER
+               ") -> Tensor"},
               "torch.Tensor.bernoulli_", bernoulli_body),
-      filling(
-          "core.fill_uniform",
-          "core.fill_uniform(Tensor self, float from=0, float to=1, *, Generator? generator=None" MEMORY_ORDER
-          ") -> Tensor",
-          "torch.Tensor.uniform_", uniform_body),
-      filling(
-          "core.fill_normal",
-          "core.fill_normal(Tensor self, float mean=0, float std=1, *, Generator? generator=None" MEMORY_ORDER
-          ") -> Tensor",
-          "torch.Tensor.normal_", normal_body),
+      filling("core.fill_uniform",
+              {"core.fill_uniform(Tensor self, float from=0, float to=1, *, Generator? "
+               "generator=None" MEMORY_ORDER ") -> Tensor"},
+              "torch.Tensor.uniform_", uniform_body),
+      filling("core.fill_normal",
+              {"core.fill_normal(Tensor self, float mean=0, float std=1, *, Generator? "
+               "generator=None" MEMORY_ORDER ") -> Tensor"},
+              "torch.Tensor.normal_", normal_body),
       filling("core.fill_exponential",
-              "core.fill_exponential(Tensor self, float lambd=1, *, Generator? generator=None" MEMORY_ORDER
-              ") -> Tensor",
+              {"core.fill_exponential(Tensor self, float lambd=1, *, Generator? generator=None" MEMORY_ORDER
+               ") -> Tensor"},
               "torch.Tensor.exponential_", exponential_body),
+      filling("core.fill_cauchy",
+              {"core.fill_cauchy(Tensor self, float median=0, float sigma=1, *, Generator? "
+               "generator=None" MEMORY_ORDER ") -> Tensor"},
+              "torch.Tensor.cauchy_", cauchy_body),
+      filling("core.fill_log_normal",
+              {"core.fill_log_normal(Tensor self, float mean=1, float std=2, *, Generator? "
+               "generator=None" MEMORY_ORDER ") -> Tensor"},
+              "torch.Tensor.log_normal_", log_normal_body),
+      filling("core.fill_geometric",
+              {"core.fill_geometric(Tensor self, float p, *, Generator? generator=None" MEMORY_ORDER
+               ") -> Tensor"},
+              "torch.Tensor.geometric_", geometric_body),
+      filling(
+          "core.fill_random",
+          {"core.fill_random(Tensor self, *, Generator? generator=None" MEMORY_ORDER ") -> Tensor",
+           "core.fill_random.to(Tensor self, int to, *, Generator? generator=None" MEMORY_ORDER ") -> Tensor",
+           "core.fill_random.from(Tensor self, int from, int? to, *, Generator? generator=None" MEMORY_ORDER
+           ") -> Tensor"},
+          "torch.Tensor.random_", any_integer_body),
+      draw("core.draw_poisson", "core.draw_poisson(Tensor self, Generator? generator=None) -> Tensor",
+           {"torch.poisson", "torch.ops.aten.poisson"}, element_by_element_body<kPoisson>),
+      draw("core.draw_standard_gamma",
+           "core.draw_standard_gamma(Tensor self, Generator? generator=None) -> Tensor",
+           {"torch.ops.aten._standard_gamma"}, element_by_element_body<kStandardGamma>),
+      draw("core.draw_dirichlet", "core.draw_dirichlet(Tensor self, Generator? generator=None) -> Tensor",
+           {"torch._sample_dirichlet", "torch.ops.aten._sample_dirichlet"},
+           element_by_element_body<kDirichlet>),
+      draw("core.draw_binomial",
+           "core.draw_binomial(Tensor count, Tensor prob, Generator? generator=None) -> Tensor",
+           {"torch.ops.aten.binomial"}, binomial_body),
+      draw("core.draw_multinomial",
+           "core.draw_multinomial(Tensor self, int num_samples, bool replacement=False, *, Generator? "
+           "generator=None) -> Tensor",
+           {"torch.ops.aten.multinomial"}, multinomial_body),
+      random("randperm", {"randperm(int n, " FACTORY_OPTIONS ") -> Tensor"}, randperm_body),
       dropout("dropout", "dropout(Tensor input, float p, bool train, *" MEMORY_ORDER ") -> Tensor",
               dropout_body<false, false>),
       dropout("feature_dropout", "feature_dropout(Tensor input, float p, bool train) -> Tensor",

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <vector>
 
 #include "runtime/library/torch_handles.h"
 
@@ -120,22 +121,55 @@ bool torch_dropout_mask(const TensorView& out, double p, DType dtype) {
   return torch->copy(target.get(), mask.get(), 1) == 0;
 }
 
-bool torch_random(const Distribution& row, const TensorView& out, const TensorView& probabilities,
+namespace {
+
+// A function's arguments, which the dispatcher takes over, and then its result.
+class Stack {
+ public:
+  void push(uint64_t word) { words_[count_++] = word; }
+  void push(TorchTensor tensor) { push(std::bit_cast<uint64_t>(tensor.release())); }
+  uint64_t* words() { return words_; }
+
+ private:
+  uint64_t words_[8] = {};
+  int count_ = 0;
+};
+
+// The `i`-th of the tensors that lie along a view's first dim.
+TensorView part_of(const TensorView& view, int i) {
+  TensorView part = view;
+  part.data = static_cast<char*>(view.data) + i * view.strides[0] * bytes(view.dtype);
+  --part.rank, ++part.sizes, ++part.strides;
+  return part;
+}
+
+}  // namespace
+
+bool torch_random(const Distribution& row, const TensorView& out, const TensorView& operand,
                   const double* parameters) {
   const Shim* torch = shim(out);
   if (!torch || !torch->call_dispatcher) return false;
-  TorchTensor target(*torch, out);
-  TorchTensor chances = row.probabilities ? TorchTensor(*torch, probabilities) : TorchTensor();
-  if (!target.get() || (row.probabilities && !chances.get())) return false;
-  uint64_t stack[4] = {}, *top = stack;  // what is left 0: no generator
-  *top++ = std::bit_cast<uint64_t>(target.release());
-  if (row.probabilities) *top++ = std::bit_cast<uint64_t>(chances.release());
+  constexpr uint64_t kNoGenerator = 0;
+  std::vector<TorchTensor> tensors;
+  if (row.form == Distribution::kFills) tensors.emplace_back(*torch, out);
+  for (int i = 0; i < row.operands; ++i)
+    tensors.emplace_back(*torch, row.operands == 1 ? operand : part_of(operand, i));
+  if (row.form == Distribution::kOrders) tensors.emplace_back(*torch, out);
+  for (const TorchTensor& tensor : tensors)
+    if (!tensor.get()) return false;
+  Stack stack;
+  if (row.form == Distribution::kOrders) {
+    stack.push(static_cast<uint64_t>(out.sizes[0]));
+    stack.push(kNoGenerator);
+  }
+  for (TorchTensor& tensor : tensors) stack.push(std::move(tensor));
   for (int i = 0; i < row.parameters; ++i)
-    *top++ = row.integer ? static_cast<uint64_t>(static_cast<int64_t>(parameters[i]))
-                         : std::bit_cast<uint64_t>(parameters[i]);
-  if (torch->call_dispatcher(row.op, row.overload, stack) != 0) return false;
-  TorchTensor result(*torch, std::bit_cast<Handle>(stack[0]));
-  return true;
+    stack.push(row.integer ? static_cast<uint64_t>(static_cast<int64_t>(parameters[i]))
+                           : std::bit_cast<uint64_t>(parameters[i]));
+  if (row.form != Distribution::kOrders) stack.push(kNoGenerator);
+  if (torch->call_dispatcher(row.op, row.overload, stack.words()) != 0) return false;
+  TorchTensor result(*torch, std::bit_cast<Handle>(stack.words()[0]));
+  return row.form != Distribution::kGives || copy_result(*torch, result.get(), out);
 }
 
 }  // namespace cdynamo::runtime

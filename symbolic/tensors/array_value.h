@@ -146,7 +146,7 @@ struct TensorCapture {
   absl::flat_hash_map<const graph::Value*, ValuePtr> leaf_gradients;  // .grad, where it was looked at
   // What the graph has made and is to keep its gradient (retain_grad), and the step of the root frame that said so.
   absl::flat_hash_map<const graph::Value*, int64_t> retained;
-  absl::flat_hash_set<const graph::Value*> cut;                       // views that no gradient flows through
+  absl::flat_hash_set<const graph::Value*> cut;                // views that no gradient flows through
   absl::flat_hash_set<const graph::Value*> updated_leaves;     // require grad, and were written under no_grad
   absl::flat_hash_set<const graph::Value*> refused_histories;  // inputs that PyTorch will not differentiate
   // By graph::ViewHistory::counter: values with a smaller id were made before the last write.

@@ -82,6 +82,12 @@ class Taker {
 
 }  // namespace
 
+// In PyTorch: nobody differentiates it.
+static bool has_no_derivative(const Node& node) {
+  const std::string_view name = graph::Args(node.op->parsed[node.overload], node.args).string("name");
+  return name == "aten::_standard_gamma_grad" || name == "aten::_dirichlet_grad";
+}
+
 Value* new_grad_output(Graph& graph, const Value* of) {
   graph::TensorType type = of->type;
   type.strides = graph::contiguous_strides(type.sizes);
@@ -94,7 +100,7 @@ Value* new_grad_output(Graph& graph, const Value* of) {
 BackwardGraph take_backward(Graph& outer, size_t begin, const BackwardValues& values, int user_call) {
   for (auto node = std::next(outer.nodes.begin(), static_cast<ptrdiff_t>(begin)); node != outer.nodes.end();
        ++node)
-    if ((*node)->op->family == graph::Family::kLibrary)
+    if ((*node)->op->family == graph::Family::kLibrary && !has_no_derivative(**node))
       break_graph("CD0404", "a function that is differentiated and calls what is not in the operator table");
   return take_nodes(outer, begin, outer.nodes.size(), values, user_call);
 }

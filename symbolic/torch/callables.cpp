@@ -98,6 +98,7 @@ const Maps* maps() {
   made->add_special(checkpoint_rules());
   made->add_special(way_rules());
   made->add_special(loop_rules());
+  made->add_special(autograd_call_rules());
   made->add_special(user_function_rules());
   made->add_special(data_rules());
   made->add_special(foreach_functions());
@@ -160,8 +161,9 @@ bool is_transform(SpecialFunction rule) {
   return false;
 }
 
+// Or the ones that what it stands for calls.
 bool calls_no_operators(std::string_view polyfill) {
-  return polyfill == "weights_have_changed" || polyfill == "no_range";
+  return polyfill == "weights_have_changed" || polyfill == "no_range" || polyfill == "check_hidden_size";
 }
 
 }  // namespace

@@ -4,13 +4,11 @@
 #include <algorithm>
 
 #include "graph/ops/random.h"
-#include "graph/strides.h"
 #include "symbolic/capture/value_factories.h"
 #include "symbolic/interop/python_side.h"
-#include "symbolic/interop/torch_access.h"
 #include "symbolic/tensors/user_call.h"
+#include "symbolic/torch/autograd_call.h"
 #include "symbolic/torch/callables.h"
-#include "symbolic/torch/library_call.h"
 #include "symbolic/torch/tensor.h"
 #include "symbolic/values/value_tools.h"
 
@@ -37,8 +35,6 @@ ValuePtr calls_so_far(Executor& ex) { return ex.constant_int(PyList_GET_SIZE(ex.
 
 // begin_loop(carried): what stands for each tensor in one turn, the number of nodes and of the program's calls so far.
 ValuePtr begin_loop(Executor& ex, PyObject*, const CallArgs& args) {
-  const torch_access::Api* api = torch_access::api();
-  if (!api || !api->tensor_from_memory || torch_capture(ex).autocast.enabled()) refuse("under autocast");
   std::vector<ValuePtr> examples;
   ex.enter_isolated_region(kLoop, ex.isolated_region() ? ex.isolated_region()->region : 0);
   for (const Value* carried : values_of(ex, args.positional.at(0))) {
@@ -120,19 +116,6 @@ std::pair<PyRef, std::vector<Value*>> made_loop(Executor& ex, const CallArgs& ar
   return {std::move(loop), std::move(outside)};
 }
 
-void lay_out(Executor& ex, PyObject* loop, const std::vector<Value*>& operands) {
-  const auto count = static_cast<Py_ssize_t>(operands.size());
-  PyRef strides = checked(PyTuple_New(count)), are_floats = checked(PyTuple_New(count));
-  for (Py_ssize_t i = 0; i < count; ++i) {
-    const graph::TensorType& type = operands[i]->type;
-    const bool is_row_major = graph::is_contiguous(*ex.graph().sym, type);
-    PyTuple_SET_ITEM(strides.get(), i,
-                     is_row_major ? Py_NewRef(Py_None) : constant_extents(ex, type.strides).release());
-    PyTuple_SET_ITEM(are_floats.get(), i, PyBool_FromLong(runtime::is_float(type.dtype)));
-  }
-  checked(PyObject_CallMethod(loop, "lay_out", "OO", strides.get(), are_floats.get()));
-}
-
 // end_loop(carried, examples, nodes, calls, calls of the condition too, condition, results): what is carried in the end.
 ValuePtr end_loop(Executor& ex, PyObject*, const CallArgs& args) {
   ex.leave_isolated_region();
@@ -148,21 +131,7 @@ ValuePtr end_loop(Executor& ex, PyObject*, const CallArgs& args) {
   remove_nodes(ex, static_cast<size_t>(number_of(args.positional.at(2))), examples);
   std::vector<Value*> operands = carried;
   operands.insert(operands.end(), outside.begin(), outside.end());
-  std::vector<ValuePtr> given;
-  for (Value* operand : operands) {
-    if (operand->type.weak) refuse("over Python's numbers that change");
-    given.push_back(make_tensor(ex, operand));
-  }
-  return recorded_call(ex, "call_function", loop, positional(std::move(given)), [&] {
-    lay_out(ex, loop.get(), operands);
-    auto held = std::make_shared<LibraryCall>(loop);
-    const std::vector<Value*> found =
-        append_library_call(ex, std::move(operands), kLoop, "", *held, std::move(types));
-    ex.add_library_call(std::move(held));
-    std::vector<ValuePtr> tensors;
-    for (Value* value : found) tensors.push_back(make_tensor(ex, value));
-    return make_tuple(ex, std::move(tensors));
-  });
+  return append_autograd_call(ex, std::move(loop), operands, std::move(types));
 }
 
 constexpr SpecialRow kRows[] = {

@@ -205,8 +205,6 @@ constexpr SpecialRow kRows[] = {
     {"torch._C._functorch.peek_interpreter_stack", always_none},
     {"torch.overrides.is_tensor_like", is_tensor},
     {"torch.normal", normal},
-    {"torch.randperm", random_call},
-    {"torch.poisson", random_call},
     {"torch.manual_seed", random_call},
 };
 

@@ -130,10 +130,11 @@ ValuePtr leave_backward(Executor& ex, PyObject*, const CallArgs& args) {
 }
 
 // once_differentiable(tensor): the tensor, as a constant. A derivative that is asked of it outside of the graph is an error, as it may be in
-// eager; so this is for programs that demand one graph.
+// eager; so this is for programs that demand one graph, or (a second argument) where it is one in eager always.
 ValuePtr once_differentiable(Executor& ex, PyObject*, const CallArgs& args) {
   Value* value = graph_value(args.positional.at(0));
-  if (!value || ex.state().request.leaves_loops) refuse("whose backward is once_differentiable");
+  if (!value || (ex.state().request.leaves_loops && args.positional.size() == 1))
+    refuse("whose backward is once_differentiable");
   return make_tensor(ex, append_call1(ex, kOnceDifferentiable, {value}));
 }
 

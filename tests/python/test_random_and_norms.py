@@ -174,3 +174,98 @@ def test_a_norm_of_too_many_dims_is_an_error():
     with pytest.raises(RuntimeError) as compiled:
         cdynamo.optimize(lambda x: x.norm(dim=(0, 1, 2)))(x)
     assert str(compiled.value) == str(eager.value)
+
+
+CONCENTRATIONS = torch.linspace(0.2, 4, 48).reshape(6, 8)
+
+DRAWN_OF_TENSORS = {
+    "poisson": lambda x: torch.poisson(x * 3),
+    "poisson of another layout": lambda x: torch.poisson(x.t() * 3) + 1,
+    "poisson of few": lambda x: torch.poisson(x[:1, None].expand(3, 2, 8)),
+    "gamma": lambda x: torch._standard_gamma(x),
+    "gamma of float64": lambda x: torch._standard_gamma(x.double().t()),
+    "dirichlet": lambda x: torch._sample_dirichlet(x),
+    "multinomial with replacement": lambda x: torch.multinomial(x, 20, replacement=True),
+    "multinomial of a row": lambda x: (torch.multinomial(x[0], 30, True), torch.multinomial(x[1], 3, True), torch.rand(2)),
+    "multinomial of columns": lambda x: x.t().multinomial(9, replacement=True) + 1,
+    "randperm": lambda x: (x[torch.randperm(6)], torch.randperm(5, dtype=torch.int32), torch.randperm(1), torch.rand(1)),
+    "fills": lambda x: (
+        torch.empty(5, 3).cauchy_(1, 2), torch.empty(7).log_normal_(), torch.empty(4, 4).t().geometric_(0.3), x + 1,
+    ),
+    "integers": lambda x: (
+        torch.empty(9).random_(6), torch.empty(9, dtype=torch.int64).random_(-3, 4),
+        torch.empty(3, dtype=torch.int32).random_(), torch.empty(20, dtype=torch.float64).random_(),
+    ),
+    "all in a row": lambda x: (
+        torch.rand(3), torch.poisson(x), torch.randn(2), torch._standard_gamma(x.exp()), torch.rand(1),
+        torch.multinomial(x.exp(), 4, True), torch.randperm(4), torch.bernoulli(x / 4),
+    ),
+    "one that nobody reads": lambda x: (torch.poisson(x), x + torch.rand(8))[1],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", DRAWN_OF_TENSORS)
+def test_numbers_drawn_of_what_tensors_say(name):
+    draws_like_eager(DRAWN_OF_TENSORS[name], CONCENTRATIONS)
+
+
+def test_sizes_of_drawn_permutations_that_change(counts):
+    compiled = cdynamo.optimize(lambda x: x[torch.randperm(x.shape[0])], fullgraph=True)
+    for n in (4, 5, 6, 7):
+        x = torch.arange(n)
+        torch.manual_seed(n)
+        got = compiled(x)
+        torch.manual_seed(n)
+        assert torch.equal(got, x[torch.randperm(n)])
+    assert counts.graphs_compiled == 2
+
+
+REFUSED_BY_EAGER = {
+    "negative rate": lambda x: torch.poisson(-x),
+    "probability beyond 1": lambda x: torch.binomial(torch.full_like(x, 3), x + 1),
+    "negative probability": lambda x: torch.multinomial(-x, 3, replacement=True),
+    "too many": lambda x: torch.multinomial(x, 9),
+    "bernoulli": lambda x: (torch.rand(2), torch.bernoulli(x + 1))[1],
+}
+
+
+@pytest.mark.native
+@pytest.mark.parametrize("name", REFUSED_BY_EAGER)
+def test_errors_are_eagers_and_nothing_is_drawn_twice(name):
+    f = REFUSED_BY_EAGER[name]
+    ends = []
+    for run in (f, cdynamo.optimize(f)):
+        torch.manual_seed(3)
+        try:
+            ends.append(("no error", run(CONCENTRATIONS).sum().item()))
+        except (RuntimeError, ValueError) as error:
+            ends.append((type(error), str(error)))
+        ends[-1] += (torch.get_rng_state().tolist(),)
+    assert ends[0] == ends[1]
+
+
+@pytest.mark.native
+@pytest.mark.parametrize("fullgraph", [False, True])
+def test_gradients_through_what_is_drawn(fullgraph, counts):
+    def f(x):
+        beta = torch.distributions.Beta(x, x + 1).rsample((2,))
+        gammas = torch._standard_gamma(x) * x + torch._standard_gamma(x.t()).t()
+        return gammas.sum() + torch.poisson(x).sum() + (beta * beta).sum()
+
+    gradients = []
+    for run in (f, cdynamo.optimize(f, fullgraph=fullgraph)):
+        torch.manual_seed(1)
+        x = CONCENTRATIONS.clone().requires_grad_()
+        gradients += [*torch.autograd.grad(run(x), x), torch.rand(2)]
+    torch.testing.assert_close(gradients[2:], gradients[:2])
+    assert counts.graph_breaks == 0
+
+
+@pytest.mark.native  # backends in Python see a Function as one call
+@pytest.mark.parametrize("draw", [torch._standard_gamma, lambda x: torch.distributions.Dirichlet(x).rsample()])
+def test_there_is_no_second_derivative_of_what_is_drawn(draw):
+    for run in (draw, cdynamo.optimize(draw)):
+        x = CONCENTRATIONS.clone().requires_grad_()
+        (first,) = torch.autograd.grad(run(x).square().sum(), x, create_graph=True)
+        with pytest.raises((RuntimeError, NotImplementedError)):
+            torch.autograd.grad(first.sum(), x)

@@ -36,7 +36,27 @@ from cdynamo._library.writes import copies_for_writes, is_one_of, overload_of, t
 from cdynamo._sized_calls import SizedCall, strides_of
 
 _CPU = torch.device("cpu")
-_FUNCTIONS = {operator.pow: ("aten::pow", torch.pow), torch.ctc_loss: ("aten::ctc_loss", ctc_loss)}
+
+
+def _of_nothing(function: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+    """An operator on tensors of one shape that PyTorch does not have without content."""
+
+    def call(first: torch.Tensor, *others: torch.Tensor) -> torch.Tensor:
+        if first.device.type == "meta":
+            return torch.empty(
+                torch.broadcast_shapes(first.shape, *(o.shape for o in others)), dtype=first.dtype, device="meta"
+            )
+        return function(first, *others)
+
+    return call
+
+
+_FUNCTIONS = {
+    operator.pow: ("aten::pow", torch.pow),
+    torch.ctc_loss: ("aten::ctc_loss", ctc_loss),
+    torch._standard_gamma_grad: ("aten::_standard_gamma_grad", _of_nothing(torch._standard_gamma_grad)),
+    torch._dirichlet_grad: ("aten::_dirichlet_grad", _of_nothing(torch._dirichlet_grad)),
+}
 _NAMESPACES = ("torch", "torch._C._nn", "torch._C._linalg", "torch._C._fft", "torch._C._special")
 
 # Operators whose first result is the operand at the indices that their second one has: where `dim` stands among the

@@ -8,10 +8,8 @@ from typing import Any
 import torch
 
 from cdynamo._graph import Graph
-from cdynamo._library.derivative import bits_of, gradients_of, leaf, mask_of
-from cdynamo._library.tensors import Refused, hand_over
-
-_MOST = 10  # results, and operands that are floats, that core.library has a bit for
+from cdynamo._library.autograd_call import AutogradCall
+from cdynamo._library.tensors import Refused
 
 
 def loop(calls: list[tuple], split: int, examples: tuple, condition: tuple, results: tuple) -> Loop | str:
@@ -66,16 +64,14 @@ class _Program:
         return self._compiled(*tensors)
 
 
-class Loop:
-    """As `call.Call` is a call of an operator. Its operands are what is carried into the first turn, and `outside`: the
+class Loop(AutogradCall):
+    """A call of the loop. Its operands are what is carried into the first turn, and `outside`: the
     ids of the graph values that a turn reads beside."""
 
-    name = __name__ = __qualname__ = "while_loop"
-    attributes = ""
-    native = None
-    stale = False
+    name = "while_loop"
 
     def __init__(self, calls: list[tuple], split: int, examples: list[int], condition: list[int], results: list[int]):
+        super().__init__()
         self._condition = _Program(calls[:split], examples, condition)
         self._body = _Program(calls[split:], examples, results)
         if any(i in _made_by(calls[:split]) for i in self._body.outside):
@@ -85,17 +81,6 @@ class Loop:
         self._of_condition, self._of_body = (
             [self.outside.index(i) for i in program.outside] for program in (self._condition, self._body)
         )
-        self._strides: tuple[tuple[int, ...] | None, ...] = ()
-        self._are_floats: tuple[bool, ...] = ()
-        self.differentiable = -1
-
-    def lay_out(self, strides: tuple[tuple[int, ...] | None, ...], are_floats: tuple[bool, ...]) -> None:
-        """How the operands lie (None: row-major), which a turn may ask for, and which of them have a derivative."""
-        self._strides, self._are_floats = strides, are_floats
-        floats, of_results = sum(are_floats), are_floats[: self._count]
-        if floats <= _MOST and self._count <= _MOST:
-            self.differentiable = mask_of(i for i, is_float in enumerate(of_results) if is_float)
-            self.differentiable |= mask_of(range(_MOST, _MOST + floats))
 
     def _turns(self, run: str, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         carried, outside = list(tensors[: self._count]), tensors[self._count :]
@@ -121,42 +106,8 @@ class Loop:
             tensors[: self._count],
         )
 
-    def _gradients(self, incoming: int, tensors: Sequence, create_graph: bool = False) -> list[torch.Tensor | None]:
-        """Of the operands that require grad; all turns are made once more."""
-        operands, of = tensors[: len(self._strides)], tensors[len(self._strides) :]
-        with torch.enable_grad():
-            results = self._turns("compiled", operands)
-        return gradients_of(results, dict(zip(bits_of(incoming), of)), operands, create_graph)
-
-    def derivative(self, incoming: int) -> Callable[..., list[torch.Tensor]]:
-        """As `derivative.Derivative.function`."""
-
-        def while_loop_backward(*tensors: torch.Tensor) -> list[torch.Tensor]:
-            again = torch.is_grad_enabled()
-            count = len(self._strides)
-            operands = [tensor if again and tensor.requires_grad else leaf(tensor) for tensor in tensors[:count]]
-            gradients = self._gradients(incoming, [*operands, *tensors[count:]], create_graph=again)
-            wanted = [operand for operand in operands if operand.requires_grad]
-            return [torch.zeros_like(o) if g is None else g for o, g in zip(wanted, gradients)]
-
-        return while_loop_backward
-
-    def run(self, incoming: int, inputs: list[torch.Tensor], outputs: Sequence) -> list[torch.Tensor | None]:
-        """As `call.Call.run`."""
-        with torch.no_grad(), torch.autocast("cpu", enabled=False):
-            for i, strides in enumerate(self._strides):
-                if strides is None:
-                    inputs[i] = inputs[i].contiguous()
-                elif inputs[i].stride() != strides:
-                    laid_out = torch.empty_strided(inputs[i].shape, strides, dtype=inputs[i].dtype)
-                    inputs[i] = laid_out.copy_(inputs[i])
-            if not incoming:
-                return hand_over(inputs, outputs, self._turns("compiled", inputs))
-            asked = [output is not None for output in outputs]
-            wanted = iter(asked)
-            given = [leaf(t) if is_float and next(wanted) else t for t, is_float in zip(inputs, self._are_floats)]
-            gradients = iter(self._gradients(incoming, given + inputs[len(given) :]))
-            return hand_over(inputs, outputs, [next(gradients) if is_asked else None for is_asked in asked])
+    def compute(self, *tensors: torch.Tensor) -> list[torch.Tensor]:
+        return self._turns("compiled", tensors)
 
 
 def _made_by(calls: list[tuple]) -> set[int]:

@@ -2,7 +2,7 @@
 
 import torch
 
-from cdynamo.polyfills.rules import not_captured, required
+from cdynamo.polyfills.rules import not_captured, once_differentiable, required
 
 
 def new_like(x, *sizes, device=None):
@@ -37,3 +37,73 @@ def normal_of_deviations(mean, std, *, generator=None, out=None):
     sizes = torch.broadcast_shapes(mean.shape, std.shape) if means else std.shape
     drawn = torch.empty(sizes, dtype=std.dtype, device=std.device).normal_()
     return drawn.mul_(std).add_(mean)
+
+
+# Differentiated through what they draw; not twice, as PyTorch has no derivative of the derivative.
+
+
+class StandardGamma(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, concentration):
+        drawn = torch.ops.aten._standard_gamma(concentration)
+        ctx.save_for_backward(concentration, drawn)
+        return drawn
+
+    @staticmethod
+    def backward(ctx, grad):
+        concentration, drawn = ctx.saved_tensors
+        return once_differentiable(grad * torch._standard_gamma_grad(concentration, drawn), True)
+
+
+def standard_gamma(self, generator=None):
+    if generator is not None:
+        not_captured("_standard_gamma with a generator")
+    if torch.is_grad_enabled() and self.requires_grad:
+        return StandardGamma.apply(self)
+    return torch.ops.aten._standard_gamma(self)
+
+
+def binomial(count, prob, generator=None):
+    if generator is not None or (torch.is_grad_enabled() and (count.requires_grad or prob.requires_grad)):
+        not_captured("binomial with a generator, or a gradient, which PyTorch does not have")
+    return torch.ops.aten.binomial(count, prob)
+
+
+class RaisedToTiny(torch.autograd.Function):
+    """What eager writes behind autograd's back."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return x.clamp(min=torch.finfo(x.dtype).tiny)
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad
+
+
+def gamma_rsample(self, sample_shape=()):
+    """Of torch.distributions.Gamma."""
+    shape = self._extended_shape(sample_shape)
+    value = torch._standard_gamma(self.concentration.expand(shape)) / self.rate.expand(shape)
+    return RaisedToTiny.apply(value)
+
+
+class SampledDirichlet(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, concentration):
+        drawn = torch._sample_dirichlet(concentration)
+        ctx.save_for_backward(drawn, concentration)
+        return drawn
+
+    @staticmethod
+    def backward(ctx, grad):
+        drawn, concentration = ctx.saved_tensors
+        total = concentration.sum(-1, True).expand_as(concentration)
+        gradient = torch._dirichlet_grad(drawn, concentration, total)
+        return once_differentiable(gradient * (grad - (drawn * grad).sum(-1, True)), True)
+
+
+def dirichlet_rsample(self, sample_shape=()):
+    """Of torch.distributions.Dirichlet."""
+    concentration = self.concentration.expand(self._extended_shape(sample_shape))
+    return SampledDirichlet.apply(concentration)

@@ -2,7 +2,7 @@
 
 import torch
 
-from cdynamo.polyfills.rules import not_captured
+from cdynamo.polyfills.rules import not_captured, packed_recurrence, required
 
 # A layer is unrolled: its graph grows with the sequence.
 _MOST_STEPS = 256
@@ -108,27 +108,78 @@ def weights_have_changed(self):
     )
 
 
+def check_hidden_size(self, hx, expected_hidden_size, msg="Expected hidden size {}, got {}"):
+    """Of nn.RNNBase, one size after the other: those that the graph reads are taken to be equal."""
+    sizes = hx.size()
+    if len(sizes) != len(expected_hidden_size):
+        raise RuntimeError(msg.format(expected_hidden_size, list(hx.size())))
+    for size, expected in zip(sizes, expected_hidden_size):
+        if size != expected:
+            raise RuntimeError(msg.format(expected_hidden_size, list(hx.size())))
+
+
 def lstm(input, hx, params, *more):
     if isinstance(hx, torch.Tensor):
-        not_captured("a packed sequence")
+        return _packed("lstm", input, hx, tuple(params), *more)
     output, (hidden, cell) = _layers(_lstm, input, tuple(hx), params, *more)
     return output, hidden, cell
 
 
-def _single_state(step, input, hx, params, *more):
+def _single_state(name, step, input, hx, params, *more):
     if isinstance(params, torch.Tensor):
-        not_captured("a packed sequence")
+        return _packed(name, input, hx, (params,), *more)
     output, (hidden,) = _layers(step, input, (hx,), params, *more)
     return output, hidden
 
 
 def gru(input, hx, params, *more):
-    return _single_state(_gru, input, hx, params, *more)
+    return _single_state("gru", _gru, input, hx, params, *more)
 
 
 def rnn_tanh(input, hx, params, *more):
-    return _single_state(_rnn_tanh, input, hx, params, *more)
+    return _single_state("rnn_tanh", _rnn_tanh, input, hx, params, *more)
 
 
 def rnn_relu(input, hx, params, *more):
-    return _single_state(_rnn_relu, input, hx, params, *more)
+    return _single_state("rnn_relu", _rnn_relu, input, hx, params, *more)
+
+
+# ---- packed sequences ----------------------------------------------------------------------------------------------
+
+
+def _packed(name, data, batch_sizes, states, weights, has_biases, num_layers, dropout, train, bidirectional):
+    """One call of the library: how many steps there are, only the graph knows."""
+    if dropout and train and num_layers > 1:
+        not_captured("dropout between layers over a packed sequence")
+    output = data.new_empty(data.shape[0], states[0].shape[-1] * (2 if bidirectional else 1))
+    sizes = tuple([tuple(weight.shape) for weight in weights])
+    options = (has_biases, num_layers, dropout, train, bidirectional)
+    all_weights = torch.cat([weight.reshape(-1) for weight in weights])
+    return packed_recurrence(name, sizes, options, (data, batch_sizes, *states, all_weights), (output, *states))
+
+
+def pack_padded_sequence(input, lengths, batch_first):
+    """What is there of each step, one step after the other, and how many sequences it is of."""
+    steps_first = input.transpose(0, 1) if batch_first else input
+    if lengths.device.type != "cpu" or lengths.dim() != 1 or lengths.dtype != torch.int64:
+        not_captured("_pack_padded_sequence with such lengths")
+    if input.dim() < 2 or input.numel() == 0 or lengths.shape[0] != steps_first.shape[1]:
+        not_captured("_pack_padded_sequence with such lengths")
+    fit = (lengths[-1] > 0) & (lengths[:-1] >= lengths[1:]).all() & (lengths[0] <= steps_first.shape[0])
+    if not required(fit.item()):
+        not_captured("_pack_padded_sequence with lengths that do not fit, or are not sorted")
+    is_there = torch.arange(steps_first.shape[0])[:, None] < lengths
+    return steps_first[is_there.to(input.device)], is_there.sum(1)[: lengths[0].item()]
+
+
+def pad_packed_sequence(data, batch_sizes, batch_first, padding_value, total_length):
+    if batch_sizes.dim() != 1:
+        not_captured("_pad_packed_sequence with such batch sizes")
+    batch, steps = batch_sizes[0].item(), batch_sizes.shape[0]
+    step = torch.arange(steps if total_length == -1 else total_length)
+    sizes = torch.where(step < steps, batch_sizes[step.clamp(max=steps - 1)], 0)
+    is_there = torch.arange(batch) < sizes[:, None]
+    places = (is_there.reshape(-1).cumsum(0) - 1).reshape(is_there.shape)
+    selected = is_there.reshape(is_there.shape + (1,) * (data.dim() - 1)).to(data.device)
+    padded = torch.where(selected, data[places.to(data.device)], padding_value)
+    return padded.transpose(0, 1) if batch_first else padded, is_there.sum(0)

@@ -43,6 +43,11 @@ def end_loop(carried, examples, nodes, calls, calls_of_condition, condition, res
     raise AssertionError
 
 
+def packed_recurrence(function, weight_sizes, options, operands, like):
+    """What a function of torch's gives of a packed sequence, in tensors like these: see _library/recurrence.py."""
+    raise AssertionError
+
+
 def graph_position():
     """What is made from here on can be told from what was there: see own_tensor."""
     raise AssertionError
@@ -63,9 +68,9 @@ def leave_backward(grad_outputs, outputs, inputs, gradients):
     raise AssertionError
 
 
-def once_differentiable(tensor):
-    """`tensor`, of which no derivative can be taken."""
-    raise AssertionError
+def once_differentiable(tensor, in_eager_too=False):
+    """`tensor`, of which no derivative can be taken; `in_eager_too`: nor can it in eager. Run by backends in Python."""
+    return tensor
 
 
 def level_variable(tensor):

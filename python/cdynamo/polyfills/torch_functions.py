@@ -40,13 +40,24 @@ from cdynamo.polyfills.data_dependent import (  # noqa: F401
     unique_consecutive,
     where_true,
 )
-from cdynamo.polyfills.distributions import is_positive_definite, new_like, normal_of_deviations  # noqa: F401
+from cdynamo.polyfills.distributions import (  # noqa: F401
+    binomial,
+    dirichlet_rsample,
+    gamma_rsample,
+    is_positive_definite,
+    new_like,
+    normal_of_deviations,
+    standard_gamma,
+)
 from cdynamo.polyfills.function_transforms import func_grad, func_grad_and_value, func_vjp  # noqa: F401
 from cdynamo.polyfills.recurrent import (  # noqa: F401
+    check_hidden_size,
     gru,
     gru_cell,
     lstm,
     lstm_cell,
+    pack_padded_sequence,
+    pad_packed_sequence,
     rnn_relu,
     rnn_relu_cell,
     rnn_tanh,
