@@ -129,6 +129,7 @@ constexpr PolicyRow kRows[] = {
 
 // Their bodies call operators as the program could, or none that has a policy.
 constexpr std::string_view kPolyfills[] = {"broadcast_tensors",
+                                           "check_hidden_size",
                                            "einsum",
                                            "func_grad",
                                            "func_grad_and_value",
@@ -157,6 +158,7 @@ constexpr std::string_view kPolyfills[] = {"broadcast_tensors",
 
 // Of those, what is the same for CUDA: the others have a policy of their own there.
 constexpr std::string_view kCudaPolyfills[] = {"broadcast_tensors",
+                                               "check_hidden_size",
                                                "func_grad",
                                                "func_grad_and_value",
                                                "func_hessian",

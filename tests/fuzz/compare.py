@@ -152,6 +152,8 @@ def numbered(x: Any, blocks: list[int]) -> Any:
 
 
 VIEW = re.compile(r"Output \d+ of \w+ is a view")
+# Captured code has the two numbers of a complex one, and makes the complex tensor of them: which of the two is a view of the other.
+LEAF = re.compile(r"a (?:view of a )?leaf Variable that requires grad is being used in an in-place operation")
 # Of a 0-dim tensor: eager reads a size that is not there.
 SIZE = re.compile(
     r"index -?\d+ is out of bounds for dimension 0 with size [01]\b|select\(\) cannot be applied to a 0-dim tensor\.?"
@@ -166,6 +168,7 @@ def words(text: str) -> str:
     text = NODE.sub(
         "A function returned an invalid gradient", SIZE.sub("no such index", HISTORY.sub(" grad_fn=<>", text))
     )
+    text = LEAF.sub("a leaf is written to", text)
     return VIEW.sub("One of several views", NO_VALUE.sub("NameError", ADDRESS.sub("0x", text)))
 
 
