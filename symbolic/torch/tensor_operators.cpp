@@ -111,8 +111,11 @@ ValuePtr TensorValue::compare(Executor& ex, int py_op, const ValuePtr& other) {
   if (ValuePtr through = operate_through_mode(ex, kOps[py_op], {shared_from_this(), other})) return through;
   if (is_numpy_array(other)) break_graph("CD0409", "a comparison of a tensor and an array");
   if (is_complex_number(other)) break_graph("CD0401", "a comparison with " + other->describe());
-  if (!is_operand(other)) return not_implemented(other, false);
   ValuePtr self = shared_from_this();
+  // In the order that the program wrote: the first operand says how the result lies.
+  if ((py_op == Py_EQ || py_op == Py_NE) && dynamic_cast<ComplexTensor*>(other.get()))
+    return complex_rule(ex, kOps[py_op], positional({self, other}));
+  if (!is_operand(other)) return not_implemented(other, false);
   return recorded_call(ex, "call_function", operator_function(kOps[py_op]), operands({self, other}),
                        [&] { return call_named(ex, kOps[py_op], {self, other}); });
 }

@@ -27,7 +27,7 @@ PAST_HISTORY = re.compile(r"\.data\b|from_numpy|\.numpy\(\)|\bvmap\(")
 
 ROUNDINGS = 20
 # Methods of torch.Tensor.
-INEXACT = ("cos", "exp", "log", "mean", "norm", "sigmoid", "sin", "softmax", "sqrt", "std", "tanh")
+INEXACT = ("cos", "exp", "log", "mean", "norm", "sigmoid", "sin", "softmax", "sqrt", "std", "sum", "tanh")
 INEXACT_OF_NUMPY = ("dot",)
 
 
@@ -260,6 +260,8 @@ def rounded_otherwise() -> Iterator[None]:
                 off = np.random.default_rng().integers(-1, 2, result.shape) * np.finfo(result.dtype).eps
                 return result * (1 + off).astype(result.dtype)
             if torch is None or not isinstance(result, torch.Tensor) or not result.is_floating_point():
+                return result
+            if function.__name__ == "sum" and torch.equal(args[0], args[0].round()):
                 return result
             off = torch.randint(-1, 2, result.shape).to(result.dtype) * torch.finfo(result.dtype).eps
             return result * (1 + off)

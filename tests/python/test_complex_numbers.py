@@ -551,3 +551,14 @@ def test_what_is_new_is_a_view_of_nothing(make, grad):
     (plain, refused), (compiled, refused_too) = results
     assert refused_too == refused
     assert [v._is_view() for v in compiled] == [v._is_view() for v in plain]
+
+
+@pytest.mark.parametrize("backend", ["native", "eager"])
+def test_comparisons_lie_as_their_first_operand_does(backend):
+    def program(z, x):
+        return x.T == z, z == x.T, x.T != z.conj(), z.T == z, torch.eq(x.T, z)
+
+    args = torch.complex(torch.arange(9.0), torch.ones(9)).reshape(3, 3), torch.arange(9.0).reshape(3, 3)
+    for got, expected in zip(cdynamo.optimize(program, backend=backend)(*args), program(*args)):
+        assert torch.equal(got, expected)
+        assert got.stride() == expected.stride()

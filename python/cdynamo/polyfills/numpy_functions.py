@@ -187,6 +187,8 @@ def fromiter(iter, dtype, count=-1, *, like=None):
     items = list(iter if count < 0 else itertools.islice(iter, count))
     if len(items) < count:
         raise ValueError(f"iterator too short: Expected {count} but iterator had only {len(items)} items.")
+    if not all([isinstance(item, (int, float, complex, np.generic)) for item in items]):
+        not_captured("numpy.fromiter of these items")
     return np.array(items, dtype=dtype) if items else np.empty(0, dtype)
 
 
