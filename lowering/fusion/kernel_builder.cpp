@@ -483,7 +483,7 @@ Root choose_root(const LoweringContext& context, const KernelSpec& spec,
   for (const Node* node : spec.members) {
     if (context.kind(*node) != CoreKind::kReduction) continue;
     const int64_t numel = context.numel_hint(*args_of(*node).value("self"));
-    if (numel >= largest) reduction = node;
+    if (!reduction || numel >= largest) reduction = node;  // a size that cannot be has a hint below 0
     largest = std::max(largest, numel);
   }
   const Value* best = nullptr;

@@ -6,6 +6,7 @@
 // cut in two, so that the index stays affine. What cannot be cut becomes a division and a remainder.
 #pragma once
 
+#include <exception>
 #include <optional>
 #include <vector>
 
@@ -19,8 +20,10 @@ struct SplitAxis {
   Sym inner;
 };
 
-// Thrown by lowering itself where a group of nodes cannot be one kernel; says why.
-struct CannotFuse {
+// Thrown by lowering itself where a group of nodes cannot be one kernel; says why. An error of lowering's where nobody asked.
+struct CannotFuse : std::exception {
+  CannotFuse(const char* why) : reason(why) {}
+  const char* what() const noexcept override { return reason; }
   const char* reason;
 };
 

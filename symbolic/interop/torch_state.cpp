@@ -43,7 +43,8 @@ uint32_t saved_tensor_hook_flags(const torch_access::Api& api, bool grad_mode) {
   if (!api.saved_tensor_hooks_enabled()) return TorchState::kSavedTensorHooksDisabled;
   if (!grad_mode) return 0;
   const torch_access::SavedTensorHooks hooks = api.saved_tensor_hooks(false);
-  return hooks.has_value && !is_of_pytorch(hooks.pack) ? TorchState::kSavedTensorHooks : 0;
+  if (!hooks.has_value || is_of_pytorch(hooks.pack)) return 0;
+  return TorchState::kSavedTensorHooks;
 }
 
 }  // namespace

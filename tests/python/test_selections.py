@@ -142,3 +142,22 @@ def test_selected_values_are_differentiated_by_their_indices(select):
     (backward,) = cdynamo.explain(select)(torch.randn(4, 5, requires_grad=True)).stage("backward")
     row_major = list(expected[0][1]) == sorted(expected[0][1], reverse=True)
     assert not row_major or "_backward(" not in backward.print_readable(print_output=False)
+
+
+def test_a_sum_of_a_size_that_cannot_be():
+    """What stands beside it says that the mask selects nothing: where it did, eager raises there."""
+
+    def f(x, y):
+        rest = y[(x > 3).sum() :]
+        rest + y
+        return rest[1:].sum()
+
+    y = torch.arange(3.0)
+    for x in (torch.arange(9.0), torch.zeros(9)):
+        try:
+            expected = f(x, y)
+        except RuntimeError as error:
+            with pytest.raises(RuntimeError, match=str(error)[:20]):
+                cdynamo.optimize(f, dynamic=True)(x, y)
+        else:
+            assert torch.equal(cdynamo.optimize(f, dynamic=True)(x, y), expected)
