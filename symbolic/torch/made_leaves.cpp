@@ -114,7 +114,8 @@ ValuePtr no_leaf_any_more(Executor& ex, const ValuePtr& tensor) {
   TensorCapture& capture = tensor_capture(ex);
   graph::Value* value = static_cast<TensorValue&>(*tensor).value();
   const bool has_recipe = is_output(ex, capture.made_leaves.at(value));
-  if (has_recipe || is_read_by_backward(ex, value) || capture.leaf_gradients.contains(value))
+  if (has_recipe || ex.isolated_region() || is_read_by_backward(ex, value) ||
+      capture.leaf_gradients.contains(value))
     break_graph("CD0400", "requires_grad_(False)");
   value->requires_grad = false;
   capture.made_leaves.erase(value);

@@ -535,3 +535,17 @@ def test_a_way_that_is_given_up_where_a_gradient_is_first_asked_for():
         for got, expected in zip(compiled(x, y), f(x, y), strict=True):
             assert torch.equal(got, expected)
             assert got.requires_grad
+
+
+def test_a_way_that_takes_back_that_a_tensor_requires_grad():
+    """That is no value that a choice is made between."""
+
+    def f(x):
+        w = torch.nn.Parameter(torch.ones(2))
+        if x.sum() > 100:
+            w.requires_grad_(False)
+        return w
+
+    compiled = cdynamo.optimize(f)
+    for x in (torch.ones(3), torch.full((3,), 100.0), torch.ones(3)):
+        assert compiled(x).requires_grad == f(x).requires_grad
