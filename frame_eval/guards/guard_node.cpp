@@ -311,10 +311,6 @@ bool is_unchanged(const Leaf& leaf, PyObject* object) {
   return true;
 }
 
-}  // namespace
-
-namespace {
-
 // What is no subclass stays none until some class is registered with some abstract one.
 bool is_no_subclass(const Leaf& leaf, PyObject* object) {
   PyObject* base = leaf.object.get();

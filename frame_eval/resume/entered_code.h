@@ -7,6 +7,7 @@
 // that they enter at, a stub calls a resume function.
 #pragma once
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <vector>
@@ -24,6 +25,9 @@ struct EntryPoint {
   int target = 0;
   std::vector<bool> empty_slots;  // one for each stack slot, from the bottom; true: NULL
   std::vector<int> locals;        // slots of the original code, ascending; cells and free variables left out
+  bool has_empty_slots() const {
+    return std::find(empty_slots.begin(), empty_slots.end(), true) != empty_slots.end();
+  }
   friend auto operator<=>(const EntryPoint&, const EntryPoint&) = default;
 };
 

@@ -199,42 +199,38 @@ std::vector<Value*> normal_body(Builder& b, const Args& args) {
   return one(
       follow(normal(b, place_of(args, self), self.dtype(), args.number("mean"), args.number("std")), self));
 }
-std::vector<Value*> exponential_body(Builder& b, const Args& args) {
+// `self`, filled with what is drawn of a distribution with these numbers.
+template <typename... Numbers>
+std::vector<Value*> filled(Builder& b, const Args& args, const char* distribution, Numbers... numbers) {
   Tensor self = operand(b, args, "self");
-  check_float(self.dtype(), "exponential");
-  if (!(args.number("lambd") > 0)) throw Unsupported("exponential with such a rate");
-  return one(follow(random_values(b, "exponential", place_of(args, self), self.dtype(), args.number("lambd")),
-                    self));
+  return one(follow(random_values(b, distribution, place_of(args, self), self.dtype(), numbers...), self));
 }
-
+std::vector<Value*> exponential_body(Builder& b, const Args& args) {
+  check_float(operand(b, args, "self").dtype(), "exponential");
+  if (!(args.number("lambd") > 0)) throw Unsupported("exponential with such a rate");
+  return filled(b, args, "exponential", args.number("lambd"));
+}
 std::vector<Value*> cauchy_body(Builder& b, const Args& args) {
-  Tensor self = operand(b, args, "self");
-  check_float(self.dtype(), "cauchy");
+  check_float(operand(b, args, "self").dtype(), "cauchy");
   if (!(args.number("sigma") > 0)) throw Unsupported("cauchy with such a scale");
-  return one(follow(random_values(b, "cauchy", place_of(args, self), self.dtype(), args.number("median"),
-                                  args.number("sigma")),
-                    self));
+  return filled(b, args, "cauchy", args.number("median"), args.number("sigma"));
 }
 std::vector<Value*> log_normal_body(Builder& b, const Args& args) {
-  Tensor self = operand(b, args, "self");
-  check_float(self.dtype(), "log_normal");
+  check_float(operand(b, args, "self").dtype(), "log_normal");
   if (!(args.number("std") > 0)) throw Unsupported("log_normal with such a deviation");
-  return one(follow(random_values(b, "log_normal", place_of(args, self), self.dtype(), args.number("mean"),
-                                  args.number("std")),
-                    self));
+  return filled(b, args, "log_normal", args.number("mean"), args.number("std"));
 }
 std::vector<Value*> geometric_body(Builder& b, const Args& args) {
-  Tensor self = operand(b, args, "self");
   const double p = args.number("p");
-  if (!(p > 0 && p < 1) || self.dtype() == DType::kBool) throw Unsupported("geometric of this kind");
-  return one(follow(random_values(b, "geometric", place_of(args, self), self.dtype(), p), self));
+  if (!(p > 0 && p < 1) || operand(b, args, "self").dtype() == DType::kBool)
+    throw Unsupported("geometric of this kind");
+  return filled(b, args, "geometric", p);
 }
 std::vector<Value*> any_integer_body(Builder& b, const Args& args) {
   Tensor self = operand(b, args, "self");
   if (is_half(self.dtype()) || self.dtype() == DType::kBool)
     throw Unsupported("random numbers of this dtype");
-  if (args.schema().find("to") < 0)
-    return one(follow(random_values(b, "any_number", place_of(args, self), self.dtype(), 0), self));
+  if (args.schema().find("to") < 0) return filled(b, args, "any_number", 0.0);
   const bool is_from = args.schema().find("from") >= 0;
   if (is_from && !args.has("to")) throw Unsupported("random_() from a number upwards");
   const int64_t low = is_from ? args.constant("from") : 0;

@@ -7,6 +7,7 @@
 
 #include "graph/op.h"
 #include "symbolic/interop/loaded_object.h"
+#include "symbolic/torch/callables.h"
 #include "symbolic/values/value_tools.h"
 
 namespace cdynamo::symbolic {
@@ -129,7 +130,6 @@ constexpr PolicyRow kRows[] = {
 
 // Their bodies call operators as the program could, or none that has a policy.
 constexpr std::string_view kPolyfills[] = {"broadcast_tensors",
-                                           "check_hidden_size",
                                            "einsum",
                                            "func_grad",
                                            "func_grad_and_value",
@@ -144,7 +144,6 @@ constexpr std::string_view kPolyfills[] = {"broadcast_tensors",
                                            "lstm_cell",
                                            "meshgrid",
                                            "native_multi_head_attention",
-                                           "no_range",
                                            "number_of",
                                            "pixel_shuffle",
                                            "pixel_unshuffle",
@@ -153,27 +152,15 @@ constexpr std::string_view kPolyfills[] = {"broadcast_tensors",
                                            "rnn_tanh",
                                            "rnn_tanh_cell",
                                            "stacked",
-                                           "upsample_nearest",
-                                           "weights_have_changed"};
+                                           "upsample_nearest"};
 
 // Of those, what is the same for CUDA: the others have a policy of their own there.
-constexpr std::string_view kCudaPolyfills[] = {"broadcast_tensors",
-                                               "check_hidden_size",
-                                               "func_grad",
-                                               "func_grad_and_value",
-                                               "func_hessian",
-                                               "func_jacfwd",
-                                               "func_jacrev",
-                                               "func_jvp",
-                                               "func_vjp",
-                                               "group_by_device_and_dtype",
-                                               "meshgrid",
-                                               "no_range",
-                                               "number_of",
-                                               "stacked",
-                                               "pixel_shuffle",
-                                               "pixel_unshuffle",
-                                               "weights_have_changed"};
+constexpr std::string_view kCudaPolyfills[] = {
+    "broadcast_tensors", "func_grad",      "func_grad_and_value",
+    "func_hessian",      "func_jacfwd",    "func_jacrev",
+    "func_jvp",          "func_vjp",       "group_by_device_and_dtype",
+    "meshgrid",          "number_of",      "stacked",
+    "pixel_shuffle",     "pixel_unshuffle"};
 
 // Some releases of PyTorch have a policy for it.
 bool has_cuda_policy(const char* op) {
@@ -273,7 +260,7 @@ void cast_for_autocast(Executor& ex, const graph::OpDef& op, BoundCall& call) {
 
 void check_autocast_of_polyfill(Executor& ex, std::string_view function) {
   const AutocastState& autocast = tensor_capture(ex).autocast;
-  if (!autocast.enabled()) return;
+  if (!autocast.enabled() || calls_no_operators(function)) return;
   const bool cuda = autocast.devices[1].enabled;
   if (cuda ? std::ranges::find(kCudaPolyfills, function) != std::end(kCudaPolyfills)
            : std::ranges::find(kPolyfills, function) != std::end(kPolyfills))

@@ -80,13 +80,13 @@ class Taker {
   absl::flat_hash_map<const Value*, Value*> images_;
 };
 
-}  // namespace
-
 // In PyTorch: nobody differentiates it.
-static bool has_no_derivative(const Node& node) {
+bool has_no_derivative(const Node& node) {
   const std::string_view name = graph::Args(node.op->parsed[node.overload], node.args).string("name");
   return name == "aten::_standard_gamma_grad" || name == "aten::_dirichlet_grad";
 }
+
+}  // namespace
 
 Value* new_grad_output(Graph& graph, const Value* of) {
   graph::TensorType type = of->type;

@@ -161,11 +161,6 @@ bool is_transform(SpecialFunction rule) {
   return false;
 }
 
-// Or the ones that what it stands for calls.
-bool calls_no_operators(std::string_view polyfill) {
-  return polyfill == "weights_have_changed" || polyfill == "no_range" || polyfill == "check_hidden_size";
-}
-
 }  // namespace
 
 std::string TorchCallable::describe() const { return "torch function " + function_name(object_.get()); }

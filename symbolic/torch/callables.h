@@ -52,6 +52,8 @@ struct PolyfillRow {
   const char* function;
 };
 std::span<const PolyfillRow> torch_polyfills();  // polyfills.cpp
+// Whether the polyfill calls none, or those that what it stands for calls: autocast and modes find it as they find that.
+bool calls_no_operators(std::string_view polyfill);
 // The name of the polyfill of a callable, or of the method of torch.Tensor; null: none.
 const char* find_torch_polyfill(PyObject* callable);
 const char* find_tensor_polyfill(std::string_view method);

@@ -89,4 +89,8 @@ constexpr PolyfillRow kRows[] = {
 
 std::span<const PolyfillRow> torch_polyfills() { return kRows; }
 
+bool calls_no_operators(std::string_view polyfill) {
+  return polyfill == "weights_have_changed" || polyfill == "no_range" || polyfill == "check_hidden_size";
+}
+
 }  // namespace cdynamo::symbolic

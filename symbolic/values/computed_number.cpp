@@ -184,9 +184,7 @@ PyRef table_of(const std::vector<ValuePtr>& values) {
   }
   return numbers;
 }
-}  // namespace
 
-namespace {
 struct OfTable {
   SourcePtr source;
   PyRef now;

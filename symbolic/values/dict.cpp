@@ -267,11 +267,13 @@ PyObject* DictValue::live_value(const Entry& entry) const {
 
 // What stands in the dict under a key may die as it is overwritten or taken out.
 void DictValue::refuse_finalizer(PyObject* hash_key) {
-  if (object_ && replaced_) return;
-  const Entry* entry = object_ ? nullptr : find(hash_key);
-  PyObject* old = object_                 ? live_value(hash_key)
-                  : entry && entry->value ? entry->value->real_object()
-                                          : nullptr;
+  PyObject* old = nullptr;
+  if (!object_) {
+    const Entry* entry = find(hash_key);
+    if (entry && entry->value) old = entry->value->real_object();
+  } else if (!replaced_) {
+    old = live_value(hash_key);
+  }
   if (old && runs_code_when_it_dies(old))
     break_graph("CD0221", std::string("class ") + Py_TYPE(old)->tp_name);
 }

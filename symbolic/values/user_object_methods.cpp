@@ -24,10 +24,11 @@ namespace cdynamo::symbolic {
 ValuePtr UserObjectValue::special(Executor& ex, const char* name, bool from_python) {
   PyObject* found = lookup_type(ex, type(), interned(name));
   // `__add__ = None`: the class has no such operation, nor what stands in for it.
-  if (found == Py_None && from_python && std::string_view(name) == "__iter__")
-    raise_error(ex, PyExc_TypeError, absl::Substitute("'$0' object is not iterable", type()->tp_name));
-  if (found == Py_None && from_python)
-    raise_error(ex, PyExc_TypeError, absl::Substitute("'$0' object has no $1", type()->tp_name, name));
+  if (found == Py_None && from_python) {
+    const char* what =
+        std::string_view(name) == "__iter__" ? "'$0' object is not iterable" : "'$0' object has no $1";
+    raise_error(ex, PyExc_TypeError, absl::Substitute(what, type()->tp_name, name));
+  }
   if (!found || found == Py_None) return nullptr;
   bool c_method = Py_IS_TYPE(found, &PyWrapperDescr_Type) || Py_IS_TYPE(found, &PyMethodDescr_Type);
   // `__eq__ = str.__eq__` in a subclass of int refuses its instances.

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 import torch
 
+from cdynamo._autograd import with_strides
 from cdynamo._library.derivative import bits_of, gradients_of, leaf, mask_of
 from cdynamo._library.tensors import hand_over
 
@@ -67,10 +68,8 @@ class AutogradCall:
             for i, strides in enumerate(self._strides):
                 if strides is None:
                     inputs[i] = inputs[i].contiguous()
-                elif inputs[i].stride() != strides:
-                    inputs[i] = torch.empty_strided(
-                        inputs[i].shape, strides, dtype=inputs[i].dtype, device=inputs[i].device
-                    ).copy_(inputs[i])
+                else:
+                    inputs[i] = with_strides(inputs[i], strides)
             if not incoming:
                 return hand_over(inputs, outputs, self.compute(*inputs))
             asked = [output is not None for output in outputs]

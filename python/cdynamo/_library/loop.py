@@ -36,7 +36,7 @@ class _Program:
     """Calls as a function of tensors; `outside`: the ids of those that come after the `given` ones."""
 
     def __init__(self, calls: list[tuple], given: Sequence[int], outputs: list[int]) -> None:
-        made = {i for call in calls if call[4] is not None for i in _ids(call[4])} | set(given)
+        made = _made_by(calls) | set(given)
         read = [i for call in calls for part in call[2:4] for i in _ids(part)] + outputs
         self.outside = [i for i in dict.fromkeys(read) if i not in made]
         description = {
@@ -82,10 +82,14 @@ class Loop(AutogradCall):
             [self.outside.index(i) for i in program.outside] for program in (self._condition, self._body)
         )
 
+    def _beside(self, tensors: Sequence[torch.Tensor]) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
+        """What the condition, and what the body, reads beside what is carried."""
+        outside = tensors[self._count :]
+        return [outside[i] for i in self._of_condition], [outside[i] for i in self._of_body]
+
     def _turns(self, run: str, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-        carried, outside = list(tensors[: self._count]), tensors[self._count :]
+        carried, (of_condition, of_body) = list(tensors[: self._count]), self._beside(tensors)
         condition, body = getattr(self._condition, run), getattr(self._body, run)
-        of_condition, of_body = [outside[i] for i in self._of_condition], [outside[i] for i in self._of_body]
         first = True
         while condition(*carried, *of_condition)[0]:
             carried, first = body(*carried, *of_body), False
@@ -97,8 +101,7 @@ class Loop(AutogradCall):
         return tuple(self._turns("call_by_call", tensors))
 
     def _captured(self, tensors: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
-        outside = tensors[self._count :]
-        of_condition, of_body = [outside[i] for i in self._of_condition], [outside[i] for i in self._of_body]
+        of_condition, of_body = self._beside(tensors)
         condition, body = self._condition.module, self._body.module
         return torch.while_loop(
             lambda *carried: condition(*carried, *of_condition)[0],
