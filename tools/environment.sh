@@ -8,8 +8,9 @@ set -uo pipefail
 cd "$(dirname "$0")/.."
 venv=$1 version=$2 torch=$3
 tests="numpy pytest hypothesis expecttest optree"
-# torch, CUDA's libraries and what unpacking them takes.
+# GiB for torch, CUDA's libraries and what unpacking them takes; for torch alone where the libraries are there.
 needed_gib=8
+[ -f "build/cuda-for-torch-$torch/packages.txt" ] && needed_gib=3
 
 note() { echo "environment: $venv: $*"; }
 pip() { "$venv/bin/python" -m pip install -q --disable-pip-version-check "$@" >>"$log" 2>&1; }

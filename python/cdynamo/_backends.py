@@ -35,7 +35,7 @@ def register_backend(backend: Callable | None = None, *, name: str | None = None
 
 
 def _torch_backends() -> list[str]:
-    if "torch" not in sys.modules:
+    if not sys.modules.get("torch"):
         return []
     from torch._dynamo import list_backends as torch_list_backends
 

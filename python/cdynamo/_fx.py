@@ -162,7 +162,8 @@ def bridge_to(
         example_inputs = example_inputs[:tensors] + [example_inputs[tensors + i] for i in graph.ints]
         modes = _grad_modes(graph)
         finish = _with_grad_modes(modes)
-        with_torch = with_torch or description["uses_torch"] or uses_torch(description["globals"])
+        if sys.modules.get("torch"):  # graphs of numbers alone come without it too
+            with_torch = with_torch or description["uses_torch"] or uses_torch(description["globals"])
         if is_eager:
             return finish(graph.forward), None, graph.ints
 

@@ -203,7 +203,7 @@ def on_arrays(compiled: Callable, arrays: set[int]) -> Callable:
 
 def uses_torch(names: dict[str, Any]) -> bool:
     """Whether the globals of a function name torch or something of torch's."""
-    if "torch" not in sys.modules:
+    if not sys.modules.get("torch"):
         return False
     for value in list(names.values()):
         if isinstance(value, types.ModuleType):

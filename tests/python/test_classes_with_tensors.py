@@ -5,9 +5,10 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
-import torch
 
 import cdynamo
+
+torch = pytest.importorskip("torch")
 
 
 def own_function(x):

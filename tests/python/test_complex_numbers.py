@@ -1,10 +1,11 @@
 """Complex tensors within one graph: results, dtypes, strides, lazy conjugates and gradients are eager's."""
 
 import pytest
-import torch
-from torch import nn
 
 import cdynamo
+
+torch = pytest.importorskip("torch")
+nn = torch.nn
 
 
 def z_and_x():

@@ -4,8 +4,9 @@ import random
 
 import numpy as np
 import pytest
-import torch
 from memory_check import check, f32, f64
+
+torch = pytest.importorskip("torch")
 
 TENSOR, ARRAY, SCALAR = "t", "a", "s"
 CONSTANTS = ["2", "0.5", "-1", "True", "np.float64(1.5)", "np.float32(0.25)", "np.int64(3)"]

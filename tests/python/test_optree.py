@@ -3,9 +3,10 @@
 from collections import OrderedDict, defaultdict, deque, namedtuple
 
 import pytest
-import torch
 
 import cdynamo
+
+torch = pytest.importorskip("torch")
 
 optree = pytest.importorskip("optree")
 Pair = namedtuple("Pair", "first second")

@@ -28,10 +28,11 @@ import typing
 import warnings
 
 import pytest
-import torch
 from values_check import canonical, check
 
 import cdynamo
+
+torch = pytest.importorskip("torch")
 
 
 class Level(enum.IntEnum):

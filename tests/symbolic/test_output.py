@@ -16,10 +16,11 @@ import warnings
 
 import numpy as np
 import pytest
-import sympy.utilities.exceptions  # noqa: F401  adds a filter of warnings; backends in Python import it
-import torch
 
 import cdynamo
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("sympy.utilities.exceptions")  # adds a filter of warnings; backends in Python import it
 
 LOGGER = logging.getLogger("test_output")
 LOGGER.setLevel(logging.INFO)
