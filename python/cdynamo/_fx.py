@@ -6,7 +6,7 @@ import logging
 import operator
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from typing import Any
 
@@ -168,7 +168,7 @@ def bridge_to(
             return finish(graph.forward), None, graph.ints
 
         def compile_for(inputs: Sequence[Any]) -> Callable:
-            with _grad_mode_of_caller(True in modes):
+            with _grad_mode_of_caller(True in modes), _own_saved_tensors():
                 return _compile(backend, graph, inputs, with_torch, nesting)
 
         if graph.symbols:
@@ -208,6 +208,14 @@ def _grad_mode_of_caller(enabled: bool) -> Iterator[None]:
         yield
     finally:
         torch._C._set_grad_enabled(mode)
+
+
+def _own_saved_tensors() -> AbstractContextManager:
+    """What a backend runs to look at a graph is not the caller's: a checkpoint around the call does not count it."""
+    torch = sys.modules.get("torch")
+    if torch is None or torch._C._autograd._top_saved_tensors_default_hooks(False) is None:
+        return nullcontext()
+    return torch.autograd.graph.saved_tensors_hooks(lambda tensor: tensor, lambda tensor: tensor)
 
 
 def _with_grad_modes(modes: list[bool]) -> Callable[[Callable], Callable]:

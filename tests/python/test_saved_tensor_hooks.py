@@ -112,11 +112,12 @@ def test_save_on_cpu_of_what_is_expanded():
     assert_close(gradient(compiled, save_on_cpu(pin_memory=True)), gradient(function, save_on_cpu()))
 
 
-@pytest.mark.native
-def test_checkpoints_of_compiled_functions(graphs):
-    compiled = cdynamo.optimize(body, fullgraph=True)
-    got = gradients(lambda x, w: checkpoint(compiled, x, w, use_reentrant=False))
-    assert_close(got, gradients(body))
+@pytest.mark.parametrize("backend", ["native", "eager", "aot_eager", lambda gm, inputs: gm.forward])
+def test_checkpoints_of_compiled_functions(backend, graphs):
+    compiled = cdynamo.optimize(body, fullgraph=True, backend=backend)
+    for _ in range(2):
+        got = gradients(lambda x, w: checkpoint(compiled, x, w, use_reentrant=False))
+        assert_close(got, gradients(body))
     assert graphs() == (1, 0)
 
 
