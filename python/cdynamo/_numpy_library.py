@@ -259,6 +259,16 @@ def padded(function: Callable, most: int, whole: tuple[int, ...], *args: Any, **
     return np.int64(count), *[result if place in whole else longer(result) for place, result in enumerate(results)]
 
 
+def whole_histogram(sample: Any, bins: Any, range: Any, weights: Any) -> tuple:
+    """numpy.histogramdd with the outliers on all sides."""
+    counts, edges = np.histogramdd(sample, bins, range, weights=weights)
+    return counts.base, edges
+
+
+def density_histogram(sample: Any, bins: Any, range: Any, weights: Any) -> tuple:
+    return np.histogramdd(sample, bins, range, density=True, weights=weights)
+
+
 def unique_rows(array: np.ndarray, axis: int, **keywords: bool) -> Any:
     """numpy.unique along an axis, which comes first in the values."""
     results = np.unique(array, axis=axis, **keywords)

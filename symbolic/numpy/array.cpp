@@ -11,6 +11,7 @@
 #include "symbolic/numpy/methods.h"
 #include "symbolic/numpy/number.h"
 #include "symbolic/numpy/numpy_values.h"
+#include "symbolic/tensors/data_numbers.h"
 #include "symbolic/tensors/frameworks.h"
 #include "symbolic/tensors/tensor_indexing.h"
 #include "symbolic/values/constant.h"
@@ -90,6 +91,8 @@ bool has_ellipsis(Executor& ex, const ValuePtr& key) {
 bool NumpyValue::is_known(Executor& ex) const {
   return known_ && !tensor_capture(ex).written_at.contains(graph::view_history(value()).counter);
 }
+
+std::optional<bool> NumpyValue::truth(Executor& ex) { return known_truth(ex, *this); }
 
 ValuePtr NumpyValue::known_number(Executor& ex) const {
   if (!is_known(ex)) return nullptr;
@@ -259,8 +262,14 @@ ValuePtr NumpyValue::beside_tensor(Executor& ex, int nb_op, const ValuePtr& tens
   return wrapped_for_tensor(ex, binary(ex, nb_op, array_of_tensor(ex, tensor), true));
 }
 
-ValuePtr NumpyValue::binary(Executor& ex, int nb_op, const ValuePtr& other, bool reflected) {
-  if (is_tensor(other)) return beside_tensor(ex, nb_op, other, reflected);
+// array + [1, 2]: an array is made of the list. Of scalars some repeat it.
+ValuePtr NumpyValue::made_operand(Executor& ex, const ValuePtr& other) const {
+  return is_scalar_ || !sequence_items(ex, other) ? other : call_numpy_function(ex, "asarray", {other});
+}
+
+ValuePtr NumpyValue::binary(Executor& ex, int nb_op, const ValuePtr& given, bool reflected) {
+  if (is_tensor(given)) return beside_tensor(ex, nb_op, given, reflected);
+  const ValuePtr other = made_operand(ex, given);
   // Python's complex numbers take what is a float for one.
   if (reflected && is_scalar_ &&
       PyComplex_CheckExact(constant_object(other) ? constant_object(other) : Py_None) &&
@@ -300,15 +309,16 @@ ValuePtr NumpyValue::binary(Executor& ex, int nb_op, const ValuePtr& other, bool
   return nullptr;
 }
 
-ValuePtr NumpyValue::compare(Executor& ex, int py_op, const ValuePtr& other) {
+ValuePtr NumpyValue::compare(Executor& ex, int py_op, const ValuePtr& given) {
   struct Row {
     const char *path, *function;
   };
   static constexpr Row kRows[] = {{"numpy.less", "lt"},    {"numpy.less_equal", "le"},
                                   {"numpy.equal", "eq"},   {"numpy.not_equal", "ne"},
                                   {"numpy.greater", "gt"}, {"numpy.greater_equal", "ge"}};  // Py_LT ... Py_GE
-  if (is_tensor(other) && is_scalar_) return nullptr;
-  if (is_tensor(other)) break_graph("CD0409", "a comparison of an array and a tensor");
+  if (is_tensor(given) && is_scalar_) return nullptr;
+  if (is_tensor(given)) break_graph("CD0409", "a comparison of an array and a tensor");
+  const ValuePtr other = made_operand(ex, given);
   if (is_complex_operand(ex, other))
     return call_numpy_function(ex, kRows[py_op].path + kModule.size(), {shared_from_this(), other});
   if (!is_operand(other))

@@ -120,7 +120,10 @@ std::vector<Sym> shape_argument(Executor& ex, const ValuePtr& value) {
 
 // numpy.zeros(shape, dtype=float), ones, empty; sizes may be symbolic.
 ValuePtr filled(Executor& ex, PyObject* callable, const CallArgs& args, int64_t number) {
-  std::vector<ValuePtr> given = bind_arguments(ex, "zeros", args, {"shape", "dtype?", "order?"});
+  std::vector<ValuePtr> given =
+      bind_arguments(ex, "zeros", args, {"shape", "dtype?", "order?", "*device?", "*like?"});
+  if ((given[3] && !is_none(given[3]) && !is_text(given[3], "cpu")) || (given[4] && !is_none(given[4])))
+    break_graph("CD0500", "zeros of this kind");
   if (given[2] && !is_text(given[2], "C")) return made_by_numpy(ex, callable, args);
   const DType dtype = dtype_argument(given[1], DType::kF64);
   const std::vector<Sym> sizes = shape_argument(ex, given[0]);
@@ -470,6 +473,7 @@ constexpr NumpySpecialRow kRows[] = {
     {"numpy.can_cast", result_type},
     {"numpy.fromiter", inlined},
     {"numpy.gradient", gradient},
+    {"numpy.histogramdd", inlined},
     {"numpy.intersect1d", inlined},
     {"numpy.piecewise", inlined},
     {"numpy.setdiff1d", inlined},

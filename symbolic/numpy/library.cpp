@@ -24,8 +24,10 @@ using graph::Sym;
 using graph::Value;
 
 // Functions whose results have sizes that the operands' sizes decide, and memory of their own.
-constexpr std::string_view kFunctions[] = {"cdynamo._numpy_library.padded",
+constexpr std::string_view kFunctions[] = {"cdynamo._numpy_library.density_histogram",
+                                           "cdynamo._numpy_library.padded",
                                            "cdynamo._numpy_library.unique_rows",
+                                           "cdynamo._numpy_library.whole_histogram",
                                            "numpy.fft.fft",
                                            "numpy.fft.fft2",
                                            "numpy.fft.fftn",
@@ -74,7 +76,6 @@ constexpr std::string_view kFunctions[] = {"cdynamo._numpy_library.padded",
                                            "numpy.digitize",
                                            "numpy.einsum",
                                            "numpy.histogram",
-                                           "numpy.histogram2d",
                                            "numpy.histogram_bin_edges",
                                            "numpy.i0",
                                            "numpy.interp",

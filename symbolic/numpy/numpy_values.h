@@ -27,7 +27,7 @@ class NumpyValue final : public ArrayValue {
   void set_item(Executor& ex, const ValuePtr& key, const ValuePtr& value) override;
   ValuePtr length(Executor& ex) override;
   ValuePtr iterate(Executor& ex) override;
-  std::optional<bool> truth(Executor& ex) override { return std::nullopt; }
+  std::optional<bool> truth(Executor& ex) override;
   ValuePtr unary(Executor& ex, Op op) override;
   ValuePtr binary(Executor& ex, int nb_op, const ValuePtr& other, bool reflected) override;
   ValuePtr compare(Executor& ex, int py_op, const ValuePtr& other) override;
@@ -45,6 +45,7 @@ class NumpyValue final : public ArrayValue {
 
  private:
   ValuePtr beside_tensor(Executor& ex, int nb_op, const ValuePtr& tensor, bool reflected);
+  ValuePtr made_operand(Executor& ex, const ValuePtr& other) const;
   bool is_known(Executor& ex) const;
   ValuePtr known_item(Executor& ex, const ValuePtr& key, PyRef* part) const;
   bool is_scalar_;

@@ -105,12 +105,21 @@ ValuePtr unsqueezed_argument(const OpDef& op, const CallArgs& args, const std::v
   return array && array->rank() == results.at(0)->type.rank() ? array : nullptr;
 }
 
-// x.take([0, 2]): of a sequence where an array is wanted an array is made.
+// x.take([0, 2]), concatenate((x, [1.0])): of a sequence where an array is wanted an array is made.
 void arrays_of_sequences(Executor& ex, const OpDef& op, CallArgs& args) {
+  const auto make = [&](ValuePtr& value) {
+    const bool is_sequence = sequence_items(ex, value).has_value();
+    if (is_sequence) value = call_numpy_function(ex, "asarray", {value});
+    return is_sequence;
+  };
   const std::vector<graph::Param>& params = op.parsed[0].params;
-  for (size_t i = 0; i < std::min(params.size(), args.positional.size()); ++i)
-    if (params[i].kind == graph::ParamKind::kTensor && sequence_items(ex, args.positional[i]))
-      args.positional[i] = call_numpy_function(ex, "asarray", {args.positional[i]});
+  for (size_t i = 0; i < std::min(params.size(), args.positional.size()); ++i) {
+    if (params[i].kind == graph::ParamKind::kTensor) make(args.positional[i]);
+    if (params[i].kind != graph::ParamKind::kTensorList) continue;
+    std::optional<std::vector<ValuePtr>> items = sequence_items(ex, args.positional[i]);
+    if (items && std::ranges::count_if(*items, make) > 0)
+      args.positional[i] = make_tuple(ex, std::move(*items));
+  }
 }
 
 // numpy.roll(x, numpy.int64(1)): where an int is wanted NumPy takes the scalar's.

@@ -121,11 +121,16 @@ ValuePtr make_data_bool(Executor& ex, Value* element) {
   });
 }
 
+std::optional<bool> known_truth(Executor& ex, const ArrayValue& tensor) {
+  if (tensor.array_type().dtype != DType::kBool) return std::nullopt;
+  const std::optional<int64_t> known = known_element(ex, tensor);
+  return known ? std::optional(*known != 0) : std::nullopt;
+}
+
 ValuePtr read_bool(Executor& ex, const ArrayValue& tensor, const char* what) {
   return recorded_read(ex, tensor, "__bool__", [&] {
-    if (tensor.array_type().dtype == DType::kBool)
-      if (const std::optional<int64_t> known = known_element(ex, tensor))
-        return ex.constant(PyRef::borrow(*known ? Py_True : Py_False));
+    if (const std::optional<bool> known = known_truth(ex, tensor))
+      return ex.constant(PyRef::borrow(*known ? Py_True : Py_False));
     return make_data_bool(ex, only_element(ex, tensor, DType::kBool, what));
   });
 }

@@ -17,6 +17,8 @@ bool is_readable_number(const ArrayValue& tensor);
 // Of a tensor of ints: what x[:n] and the like take.
 ValuePtr read_index(Executor& ex, const ArrayValue& tensor, const char* what);
 ValuePtr read_bool(Executor& ex, const ArrayValue& tensor, const char* what);
+// Of one bool that constants alone decide.
+std::optional<bool> known_truth(Executor& ex, const ArrayValue& tensor);
 // tolist(): lists in lists of the numbers, of a few.
 ValuePtr read_list(Executor& ex, const ArrayValue& tensor, const char* what);
 

@@ -6,6 +6,7 @@
 #include "graph/op.h"
 #include "symbolic/capture/value_factories.h"
 #include "symbolic/interop/torch_access.h"
+#include "symbolic/tensors/data_numbers.h"
 #include "symbolic/tensors/frameworks.h"
 #include "symbolic/tensors/tensor_indexing.h"
 #include "symbolic/torch/callables.h"
@@ -259,7 +260,7 @@ std::optional<std::vector<ValuePtr>> TensorValue::unpack(Executor& ex) {
 
 std::optional<bool> TensorValue::truth(Executor& ex) {
   refuse_in_mode(ex, "the truth of a tensor");
-  return std::nullopt;
+  return known_truth(ex, *this);
 }
 
 ValuePtr TensorValue::iterate(Executor& ex) { return make_tuple(ex, *unpack(ex))->iterate(ex); }

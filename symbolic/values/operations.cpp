@@ -50,6 +50,16 @@ ValuePtr repeated(Executor& ex, int nb_op, const ValuePtr& left, const ValuePtr&
   return sequence->binary(ex, nb_op, ex.constant_int(index_argument(ex, count)), !is_left);
 }
 
+// list += array: of operands of which one alone has a + of numbers, CPython asks that one first. Null: NotImplemented.
+ValuePtr added_by_right(Executor& ex, int nb_op, const ValuePtr& left, const ValuePtr& right) {
+  const auto adds = [](const ValuePtr& value) {
+    const PyNumberMethods* methods = value->type()->tp_as_number;
+    return methods && (methods->nb_add || methods->nb_inplace_add);
+  };
+  if (nb_op != kNbInplaceAdd || adds(left) || !adds(right)) return nullptr;
+  return right->binary(ex, kNbAdd, left, true);
+}
+
 // A list, tuple, str or bytes and what is none: PySequence_Concat's words.
 [[noreturn]] void raise_unsupported(Executor& ex, int nb_op, const ValuePtr& left, const ValuePtr& right) {
   const std::string of = type_name(left), other = type_name(right);
@@ -70,8 +80,10 @@ ValuePtr repeated(Executor& ex, int nb_op, const ValuePtr& left, const ValuePtr&
 
 ValuePtr binary_operation(Executor& ex, int nb_op, const ValuePtr& left, const ValuePtr& right) {
   int plain = plain_number_operation(nb_op);
-  if (plain != nb_op)
+  if (plain != nb_op) {
+    if (ValuePtr result = added_by_right(ex, nb_op, left, right)) return result;
     if (ValuePtr result = left->binary(ex, nb_op, right, false)) return result;
+  }
   if (ValuePtr result = plain_binary(ex, plain, left, right)) return result;
   if (plain == kNbMultiply)
     if (ValuePtr result = repeated(ex, nb_op, left, right)) return result;

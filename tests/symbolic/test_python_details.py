@@ -614,3 +614,26 @@ def test_the_closure_of_a_function_that_has_none():
 
 def len_of_nothing(x):
     return x + 1
+
+
+class AddsOnTheRight:
+    """Iterable, with a + of its own for what stands on its left; for tuples it has none."""
+
+    def __radd__(self, left):
+        return NotImplemented if isinstance(left, tuple) or left == [0] else ("added", list(left))
+
+    def __iter__(self):
+        return iter([9])
+
+
+def test_a_list_leaves_plus_to_what_stands_on_the_right():
+    def program(right):
+        items, extended, queue, text = [1], [0], collections.deque([2]), [3]
+        items += right
+        extended += right  # its + gives up
+        queue += right
+        text += "ab"
+        text += (4,)
+        return items, extended, queue, text, outcome(lambda: (1,) + right)
+
+    check(program, (AddsOnTheRight(),))

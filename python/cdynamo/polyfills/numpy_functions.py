@@ -110,6 +110,16 @@ def bincount(x, /, weights=None, minlength=0):
     return sums_at(size, x.astype(np.int64), weights.astype(np.float64))
 
 
+def histogramdd(sample, bins=10, range=None, density=None, weights=None):
+    """NumPy gives a view of what it counted, outliers on all sides; of a density a new array."""
+    from cdynamo._numpy_library import density_histogram, whole_histogram
+
+    if density:
+        return density_histogram(sample, bins, range, weights)
+    whole, edges = whole_histogram(sample, bins, range, weights)
+    return whole[(slice(1, -1),) * whole.ndim], edges
+
+
 def compress(condition, a, axis=None, out=None):
     import numpy as np
 
