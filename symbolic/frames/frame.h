@@ -65,6 +65,7 @@ class SymbolicFrame {
   ValuePtr result;                   // what it returned or yielded
   std::shared_ptr<DictValue> names;  // of a class body: the namespace that it fills
   ValuePtr injected;              // an exception that is raised where the frame is resumed (generator.throw)
+  bool is_iterator = false;       // of a generator that stands for an iterator in C
   SymbolicFrame* back = nullptr;  // the caller, while it runs
   Unrolling unrolling;
 

@@ -63,7 +63,9 @@ void prepare_reraise(Executor& ex, SymbolicFrame& frame, const Instruction&) {
 
 void stop_iteration_error(Executor& ex, SymbolicFrame& frame, const Instruction&) {
   ValuePtr exception = frame.peek(1);
-  if (!PyType_IsSubtype(exception->type(), reinterpret_cast<PyTypeObject*>(PyExc_StopIteration))) return;
+  if (frame.is_iterator ||
+      !PyType_IsSubtype(exception->type(), reinterpret_cast<PyTypeObject*>(PyExc_StopIteration)))
+    return;
   frame.peek(1) = generator_raised_stop(ex, exception);
 }
 

@@ -86,6 +86,7 @@ GeneratorValue::GeneratorValue(std::unique_ptr<SymbolicFrame> frame, ValuePtr fu
                                std::vector<ValuePtr> args)
     : frame_(std::move(frame)), function_(std::move(function)), args_(std::move(args)) {
   if (PyObject* kind = mark_of(function_, "kind")) type_ = reinterpret_cast<PyTypeObject*>(kind);
+  frame_->is_iterator = type_ != &PyGen_Type;
 }
 
 GeneratorValue::~GeneratorValue() {
@@ -173,6 +174,7 @@ RecipePtr GeneratorValue::recipe(Executor& ex) {
 ValuePtr GeneratorValue::resume(Executor& ex, const ValuePtr& value, const ValuePtr& exception) {
   ex.advancing();
   if (running_) raise_error(ex, PyExc_ValueError, "generator already executing");
+  if (!frame_ && has_failed_) break_graph("CD0115", type_->tp_name);
   if (!frame_) {  // who asks one that has ended gets None
     returned_ = nullptr;
     return nullptr;
@@ -210,7 +212,10 @@ ValuePtr GeneratorValue::resume(Executor& ex, const ValuePtr& value, const Value
     run_frame(ex, *frame_);
   } catch (const PythonRaise& raised) {
     frame_.reset();
+    has_failed_ = type_ != &PyGen_Type;
     if (!is_exception(raised.exception, PyExc_StopIteration)) throw;
+    if (has_failed_)
+      return returned_ = nullptr;  // an iterator in C hands on what its caller takes for its end
     // PEP 479; 3.12 and later say so in bytecode.
     throw PythonRaise{generator_raised_stop(ex, raised.exception)};
   }

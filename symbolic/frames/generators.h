@@ -43,8 +43,9 @@ class GeneratorValue final : public SymbolicValue {
   bool delegate_throw(Executor& ex, const ValuePtr& exception, ValuePtr* yielded);
   std::shared_ptr<SymbolicFrame> frame_;  // null: it has ended
   bool started_ = false, running_ = false;
-  mutable bool asked_ = false;                                  // holds_one_to_be_closed() is under way
-  int64_t started_at_ = -1;                                     // the root's step; -1: it has not started
+  bool has_failed_ = false;     // an iterator of itertools has raised an exception
+  mutable bool asked_ = false;  // holds_one_to_be_closed() is under way
+  int64_t started_at_ = -1;     // the root's step; -1: it has not started
   std::shared_ptr<std::vector<AbandonedGenerator>> abandoned_;  // Executor::State::abandoned_generators
   PyTypeObject* type_ = &PyGen_Type;  // what it stands for: an iterator of itertools, or itself
   ValuePtr function_, returned_;

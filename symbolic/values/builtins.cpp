@@ -82,7 +82,9 @@ ValuePtr sorted(Executor& ex, const CallArgs& args) {
   require_count(ex, "sorted", positional(args.positional), 1, 1);
   auto bound = bind_arguments(ex, "sorted", {{}, args.keywords}, {"*key?", "*reverse?"});
   bool reverse = bound[1] && is_true(ex, bound[1]);
-  return new_list(sort_values(ex, listed_items(ex, args.positional[0]), bound[0], reverse));
+  std::vector<ValuePtr> items = listed_items(ex, args.positional[0]);
+  sort_values(ex, items, bound[0], reverse);
+  return new_list(std::move(items));
 }
 
 // ---- min, max, sum
@@ -472,57 +474,8 @@ ValuePtr to_string(Executor& ex, const ValuePtr& value, bool repr) {
     return polyfill(ex, PythonSide::kStandardPolyfills, "container_repr")->call(ex, positional({value}));
   if (!object || shows_a_set(object.get())) break_graph("CD0215", "text of " + value->describe());
   refuse_long_number(nullptr, object.get());
+  refuse_limited_text(object.get());
   return ex.constant(checked_user(ex, repr ? PyObject_Repr(object.get()) : PyObject_Str(object.get())));
-}
-
-namespace {
-// Keys that are known are sorted by CPython itself, so that even keys without an order give its result.
-bool sort_known(Executor& ex, const std::vector<ValuePtr>& keys, bool reverse, std::vector<size_t>* order) {
-  PyRef list = checked(PyList_New(0));
-  for (const ValuePtr& key : keys) {
-    auto object = key->as_constant();
-    if (!object || method_of_enum(ex, key, "__lt__")) return false;
-    if (PyList_Append(list.get(), object->get()) < 0) throw PythonError{};
-  }
-  PyRef range = checked(
-      PyObject_CallFunction(reinterpret_cast<PyObject*>(&PyRange_Type), "n", (Py_ssize_t)keys.size()));
-  PyRef positions = checked(PySequence_List(range.get()));
-  PyRef key = checked(PyObject_GetAttrString(list.get(), "__getitem__"));
-  PyRef sort = checked(PyObject_GetAttrString(positions.get(), "sort"));
-  PyRef options = checked(Py_BuildValue("{sOsO}", "key", key.get(), "reverse", reverse ? Py_True : Py_False));
-  PyRef none = checked(PyTuple_New(0));
-  checked_user(ex, PyObject_Call(sort.get(), none.get(), options.get()));
-  for (size_t i = 0; i < keys.size(); ++i)
-    order->push_back(PyLong_AsSize_t(PyList_GET_ITEM(positions.get(), static_cast<Py_ssize_t>(i))));
-  return true;
-}
-}  // namespace
-
-std::vector<ValuePtr> sort_values(Executor& ex, std::vector<ValuePtr> values, const ValuePtr& key,
-                                  bool reverse) {
-  std::vector<ValuePtr> keys = values;
-  if (key && !is_none(key))
-    for (ValuePtr& item : keys) item = key->call(ex, positional({item}));
-  std::vector<size_t> order;
-  if (!sort_known(ex, keys, reverse, &order)) {
-    // Binary insertion, as the short runs of CPython's sort; reversed twice to stay stable.
-    size_t count = values.size();
-    for (size_t n = 0; n < count; ++n) {
-      size_t i = reverse ? count - 1 - n : n, low = 0, high = order.size();
-      while (low < high) {
-        size_t middle = (low + high) / 2;
-        if (is_true(ex, compare_operation(ex, Py_LT, keys[i], keys[order[middle]])))
-          high = middle;
-        else
-          low = middle + 1;
-      }
-      order.insert(order.begin() + static_cast<ptrdiff_t>(low), i);
-    }
-    if (reverse) std::reverse(order.begin(), order.end());
-  }
-  std::vector<ValuePtr> result;
-  for (size_t position : order) result.push_back(values[position]);
-  return result;
 }
 
 }  // namespace cdynamo::symbolic

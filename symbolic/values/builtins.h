@@ -38,7 +38,7 @@ std::span<const BuiltinRow> warning_functions();   // frames/warnings.cpp
 // frames/introspection.cpp: the calls of cached functions that have no effects of their own come after all effects, so that
 // a function whose result is no longer there finds what it reads.
 void replay_last(std::vector<Effect>& effects);
-// frames/introspection.cpp: a call of functools.lru_cache's wrapper: its function, whose results are few and never change.
+// frames/cached_calls.cpp: a call of functools.lru_cache's wrapper.
 ValuePtr call_cached_function(Executor& ex, const ValuePtr& callable, const CallArgs& args);
 
 // A Python function of the standard library that the tables state instead of its bytecode; null: none of
@@ -52,9 +52,9 @@ bool is_pure_c_object(PyObject* object);
 // Null: there is nothing.
 ValuePtr call_substitute(Executor& ex, PyObject* function, const CallArgs& args);
 
-// sorted() and list.sort(): stable, by `key` (null: none) and <.
-std::vector<ValuePtr> sort_values(Executor& ex, std::vector<ValuePtr> values, const ValuePtr& key,
-                                  bool reverse);
+// sorted() and list.sort(), by `key` (null: none) and <: sorting.cpp. Where one of these raises an exception the values are left in
+// the order that CPython leaves them in.
+void sort_values(Executor& ex, std::vector<ValuePtr>& values, const ValuePtr& key, bool reverse);
 // Methods of files that write text; null: none of them. frames/output.cpp
 ValuePtr call_stream_method(Executor& ex, std::string_view name, const ValuePtr& self, const CallArgs& args);
 // str(x), or repr(x).

@@ -183,15 +183,14 @@ ValuePtr sort(Executor& ex, const ValuePtr& self, const CallArgs& args) {
   ListValue& list = list_of(self);
   std::vector<ValuePtr> items = std::exchange(list.mutable_items(ex), {});
   const uint64_t version = list.version();
-  std::vector<ValuePtr> sorted;
   try {
-    sorted = sort_values(ex, items, bound[0], reverse);
+    sort_values(ex, items, bound[0], reverse);
   } catch (const PythonRaise&) {
     list.mutable_items(ex) = std::move(items);
     throw;
   }
   const bool was_modified = list.version() != version;
-  list.mutable_items(ex) = std::move(sorted);
+  list.mutable_items(ex) = std::move(items);
   if (was_modified) raise_error(ex, PyExc_ValueError, "list modified during sort");
   return ex.none();
 }

@@ -263,6 +263,9 @@ PyRef fold_argument(Executor& ex, const ValuePtr& value) {
 }
 
 constexpr Py_ssize_t kMostDigits = 10'000;
+// The least that sys.set_int_max_str_digits() takes, and the bits of so many digits.
+constexpr Py_ssize_t kDigitsWithoutLimit = 640;
+constexpr size_t kBitsWithoutLimit = 2126;
 
 }  // namespace
 
@@ -270,6 +273,13 @@ void refuse_long_number(PyObject* callable, PyObject* argument) {
   const bool is_text = callable == reinterpret_cast<PyObject*>(&PyLong_Type) && PyUnicode_Check(argument);
   if (is_long_number(argument) || (is_text && PyUnicode_GET_LENGTH(argument) > kMostDigits))
     break_graph("CD0220", Py_TYPE(argument)->tp_name);
+  if (is_text && PyUnicode_GET_LENGTH(argument) > kDigitsWithoutLimit)
+    break_graph("CD0228", "an int of so many digits");
+}
+
+void refuse_limited_text(PyObject* object) {
+  if (PyLong_Check(object) && _PyLong_NumBits(object) > kBitsWithoutLimit)
+    break_graph("CD0228", "an int of so many digits");
 }
 
 bool try_fold_call(Executor& ex, PyObject* callable, const CallArgs& args, ValuePtr* result) {

@@ -64,6 +64,8 @@ ValuePtr wrap_fresh(Executor& ex, PyRef object);
 ValuePtr fold_call(Executor& ex, PyObject* callable, const CallArgs& args);
 // Breaks the graph where `callable` would work on an int of thousands of digits, or on the text of one.
 void refuse_long_number(PyObject* callable, PyObject* argument);
+// Breaks the graph where the text of the object is an int's of more digits than Python may be told to make.
+void refuse_limited_text(PyObject* object);
 bool try_fold_call(Executor& ex, PyObject* callable, const CallArgs& args, ValuePtr* result);
 
 // ---- errors of the user's program

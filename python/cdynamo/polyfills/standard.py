@@ -70,11 +70,15 @@ def _heapify_max(x):
 
 
 def pop_first(heap, before):
+    if not heap:
+        raise IndexError("index out of range")
     last = heap.pop()
     return replace_first(heap, last, before) if heap else last
 
 
 def replace_first(heap, item, before):
+    if not heap:
+        raise IndexError("index out of range")
     first = heap[0]
     heap[0] = item
     sift_up(heap, 0, before)
