@@ -5,8 +5,10 @@
 #include "frame_eval/hook/frame.h"
 #include "symbolic/interop/abstract_class.h"
 #include "symbolic/interop/any_key.h"
+#include "symbolic/interop/cached_function.h"
 #include "symbolic/interop/complex_access.h"
 #include "symbolic/interop/context_access.h"
+#include "symbolic/interop/decimal_access.h"
 #include "symbolic/interop/deque_access.h"
 #include "symbolic/interop/iterator_access.h"
 #include "symbolic/interop/key_order.h"
@@ -253,6 +255,8 @@ PyObject* access(const GuardNode& node, PyObject* parent, const symbolic::Roots&
     case SourceKind::kProxied: owner = symbolic::proxied_mapping(parent); return owner.get();
     case SourceKind::kSubclasses: owner = symbolic::subclasses(parent); return owner.get();
     case SourceKind::kRealView: owner = symbolic::real_view(parent); return owner.get();
+    case SourceKind::kHeld: owner = symbolic::held_result(parent, source.key.get()); return owner.get();
+    case SourceKind::kDecimalRules: owner = symbolic::decimal_rules(parent); return owner.get();
     case SourceKind::kComputed: break;  // ComputedNode
   }
   return nullptr;

@@ -27,3 +27,12 @@ def show_warning(
     module = namespace.get("__name__") or "<string>"
     registry = namespace.setdefault("__warningregistry__", {})
     warnings.warn_explicit(message, category, file, line, module, registry)
+
+
+def raise_decimal_flags(*signals: Any) -> None:
+    """Sets these flags in the thread's context of decimal: operations raised them that were computed while capturing."""
+    import decimal
+
+    flags = decimal.getcontext().flags
+    for signal in signals:
+        flags[signal] = True

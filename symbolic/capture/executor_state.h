@@ -32,6 +32,8 @@ struct FollowedBranches;  // symbolic/entry/branches.h
 
 struct AbandonedGenerator;  // symbolic/frames/abandoned_generators.h
 
+struct DecimalContext;
+
 struct Executor::State {
   explicit State(const CaptureRequest& request);
   ~State();
@@ -85,6 +87,10 @@ struct Executor::State {
   } key_calls;
   std::vector<Executor::IsolatedRegion> isolated_regions;  // outermost first
   std::shared_ptr<FollowedBranches> branches;              // null: what depends on data is not followed
+
+  // Functions under functools.lru_cache that have dropped results by now for those of captured calls.
+  absl::flat_hash_set<PyObject*> caches_that_drop;
+  std::shared_ptr<DecimalContext> decimal_context;  // null: no Decimal was met (values/decimal_context.h)
 
   // ---- random numbers (values/random_generator.h)
   struct Draws {

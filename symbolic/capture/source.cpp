@@ -5,8 +5,10 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "symbolic/interop/cached_function.h"
 #include "symbolic/interop/complex_access.h"
 #include "symbolic/interop/context_access.h"
+#include "symbolic/interop/decimal_access.h"
 #include "symbolic/interop/deque_access.h"
 #include "symbolic/interop/iterator_access.h"
 #include "symbolic/interop/proxied_mapping.h"
@@ -156,6 +158,8 @@ PyRef follow_edge(const Source& source, PyObject* base) {
     case SourceKind::kProxied: return proxied_mapping(base);
     case SourceKind::kSubclasses: return PyType_Check(base) ? subclasses(base) : PyRef();
     case SourceKind::kRealView: return real_view(base);
+    case SourceKind::kHeld: return held_result(base, source.key.get());
+    case SourceKind::kDecimalRules: return decimal_rules(base);
     default: return {};
   }
 }
@@ -208,6 +212,8 @@ std::string name_within(const Source& source, int steps) {
     case SourceKind::kProxied: return base_name();
     case SourceKind::kSubclasses: return base_name() + ".__subclasses__()";
     case SourceKind::kRealView: return absl::StrCat("torch.view_as_real(", base_name(), ")");
+    case SourceKind::kHeld: return absl::StrCat("what ", base_name(), " holds of ", key());
+    case SourceKind::kDecimalRules: return base_name();
     case SourceKind::kConstant: return constant_name(source.object.get());
     case SourceKind::kHandled: return "the exception that the caller handles";
     case SourceKind::kComputed: return source.computation->name();

@@ -25,6 +25,7 @@
 #include "symbolic/tensors/possible_alias.h"
 #include "symbolic/torch/made_leaves.h"
 #include "symbolic/values/builtins.h"
+#include "symbolic/values/decimal_context.h"
 #include "symbolic/values/list.h"
 #include "symbolic/values/made_weak_reference.h"
 #include "symbolic/values/tuple.h"
@@ -328,6 +329,7 @@ class Attempt {
   void emit_effects() {
     Executor::State& state = ex_.state();
     emit_global_effects(ex_);
+    emit_decimal_flags(ex_);
     for (size_t i = 0; i < state.mutated.size(); ++i) {
       ValuePtr value = state.mutated[i];
       value->emit_effects(ex_);

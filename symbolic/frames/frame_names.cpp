@@ -50,6 +50,14 @@ SourcePtr builtin_source(Executor& ex, PyObject* builtins, PyObject* key) {
   return source;
 }
 
+// The namespace of a polyfill.
+bool is_of_package(PyObject* globals) {
+  PyObject* name = PyDict_GetItemString(globals, "__name__");
+  const char* text = name && PyUnicode_Check(name) ? PyUnicode_AsUTF8(name) : nullptr;
+  if (!text) PyErr_Clear();
+  return text && std::string_view(text).starts_with("cdynamo.");
+}
+
 PyObject* dict_item(PyObject* dict, PyObject* key) {
   PyObject* item = PyDict_GetItemWithError(dict, key);
   if (!item && PyErr_Occurred()) throw PythonError{};
@@ -68,7 +76,10 @@ void raise_unknown_name(Executor& ex, PyObject* name) {
 
 ValuePtr find_builtin(Executor& ex, SymbolicFrame& frame, PyObject* name) {
   PyObject* object = dict_item(frame.builtins.get(), name);
-  if (!object) return nullptr;
+  if (!object) {
+    add_guard(ex, GuardKind::kKeyAbsent, constant_source(frame.builtins.get()), name);
+    return nullptr;
+  }
   return ex.wrap(object, frame.code->is_library ? constant_source(object)
                                                 : builtin_source(ex, frame.builtins.get(), name));
 }
@@ -80,11 +91,14 @@ ValuePtr find_global(Executor& ex, SymbolicFrame& frame, const Instruction& in) 
   if (auto it = assigned.find({globals, name}); it != assigned.end()) {
     if (it->second) return it->second;
   } else if (PyObject* object = dict_item(globals, name)) {
-    const bool constant = frame.code->is_library && is_library_definition(globals, name, object);
-    return ex.wrap(object, constant ? constant_source(object) : global_source(ex, frame, name));
+    const SourcePtr source = global_source(ex, frame, name);
+    if (!frame.code->is_library || !is_library_definition(globals, name, object))
+      return ex.wrap(object, source);
+    // It is what it was, but the program may put another one in its place.
+    if (!is_of_package(globals)) add_guard(ex, GuardKind::kIdentity, source, object);
+    return ex.wrap(object, constant_source(object));
   }
-  if (!frame.code->is_library && dict_item(frame.builtins.get(), name))
-    add_guard(ex, GuardKind::kKeyAbsent, namespace_source(ex, globals), name);
+  if (!frame.code->is_library) add_guard(ex, GuardKind::kKeyAbsent, namespace_source(ex, globals), name);
   return find_builtin(ex, frame, name);
 }
 

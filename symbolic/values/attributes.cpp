@@ -1,4 +1,5 @@
 #include "symbolic/values/attributes.h"
+#include "symbolic/interop/cached_function.h"
 
 #include "symbolic/capture/value_factories.h"
 #include "symbolic/values/builtin_method.h"
@@ -152,8 +153,7 @@ ValuePtr bind_descriptor(Executor& ex, PyObject* descriptor, const ValuePtr& sel
     return constant_value(
         ex, checked(kind->tp_descr_get(descriptor, nullptr, reinterpret_cast<PyObject*>(owner))).get());
   if (is_tuple_getter(descriptor)) return tuple_field(ex, descriptor, self);
-  if (std::string_view(kind->tp_name) == "functools._lru_cache_wrapper")
-    return make_bound_method(ex, class_entry(ex, descriptor), self);
+  if (is_cached_function(descriptor)) return make_bound_method(ex, class_entry(ex, descriptor), self);
   if (reinterpret_cast<PyObject*>(kind) == cached_property) return bind_cached_property(ex, descriptor, self);
   if (ValuePtr method = bind_like_function(ex, descriptor, self, owner)) return method;
   return bind_user_descriptor(ex, descriptor, self, owner);

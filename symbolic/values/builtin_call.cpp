@@ -6,12 +6,14 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "symbolic/capture/value_factories.h"
+#include "symbolic/interop/cached_function.h"
 #include "symbolic/interop/numpy_access.h"
 #include "symbolic/interop/python_side.h"
 #include "symbolic/values/attributes.h"
 #include "symbolic/values/builtins.h"
 #include "symbolic/values/class_value.h"
 #include "symbolic/values/constant.h"
+#include "symbolic/values/decimal_context.h"
 #include "symbolic/values/dict.h"
 #include "symbolic/values/mirrored.h"
 #include "symbolic/values/patterns.h"
@@ -264,11 +266,6 @@ ValuePtr call_operator_object(Executor& ex, PyObject* callable, const CallArgs& 
   return found.size() == 1 ? found[0] : make_tuple(ex, std::move(found));
 }
 
-// functools.lru_cache: the function itself; the cache only saves calls.
-bool is_cached_function(PyObject* callable) {
-  return std::string_view(Py_TYPE(callable)->tp_name) == "functools._lru_cache_wrapper";
-}
-
 bool is_operator_object(PyObject* callable) {
   std::string_view name = Py_TYPE(callable)->tp_name;
   return name == "operator.itemgetter" || name == "operator.attrgetter" || name == "operator.methodcaller";
@@ -367,6 +364,7 @@ ValuePtr call_builtin_class(Executor& ex, PyTypeObject* type, const CallArgs& ar
   for (const char* name : kOperators)
     if (library_object("operator", name) == reinterpret_cast<PyObject*>(type))
       return fold_call(ex, reinterpret_cast<PyObject*>(type), args);
+  meet_decimal(ex, type);
   if (is_pure_type(type)) return fold_call(ex, reinterpret_cast<PyObject*>(type), args);
   return nullptr;
 }

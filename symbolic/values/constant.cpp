@@ -53,7 +53,7 @@ ValuePtr make_constant(Executor& ex, PyRef object) {
     if (ValuePtr range = range_from_object(ex, o)) return range;
   bool has_own_kind = PyType_Check(o) || PyModule_Check(o) || PyFunction_Check(o) || PyMethod_Check(o);
   if (has_own_kind) return ex.wrap(o, constant_source(o));
-  guard_decimal_context(ex, o);
+  meet_decimal(ex, Py_TYPE(o));
   if (is_enum_class(Py_TYPE(o))) return std::make_shared<EnumMemberValue>(std::move(object));
   return std::make_shared<ConstantValue>(std::move(object));
 }
@@ -400,6 +400,7 @@ ValuePtr format_value(Executor& ex, const ValuePtr& value, int conversion, const
     conversion = 0;
   }
   if (!object) break_graph("CD0215", "f-string with " + value->describe());
+  refuse_limited_text(object.get());
   PyRef text = checked_user(ex, convert(object.get(), conversion));
   PyRef format = spec ? string_argument(ex, spec) : PyRef();
   return ex.constant(checked_user(ex, PyObject_Format(text.get(), format.get())));

@@ -37,11 +37,20 @@ bool has_constructor_of_named_tuples(Executor& ex, PyTypeObject* type) {
   return name && PyUnicode_Check(name) && std::string_view(PyUnicode_AsUTF8(name)).starts_with("namedtuple_");
 }
 
+// copyreg.pickle: how the program has instances of the class copied. Asked after the class's own __copy__ and __deepcopy__.
+bool has_registered_reduction(Executor& ex, PyTypeObject* type) {
+  PyObject* table = library_object("copyreg", "dispatch_table");
+  if (PyDict_Contains(table, as_object(type))) return true;
+  add_guard(ex, GuardKind::kKeyAbsent, constant_source(table), as_object(type));
+  return false;
+}
+
 // A named tuple whose class adds nothing to how it is copied: tuple's __new__ makes another one of its parts, as
 // __getnewargs__ says.
 bool is_plain_named_tuple(Executor& ex, const ValuePtr& value) {
   auto* object = dynamic_cast<UserObjectValue*>(value.get());
   if (!object || !object->storage() || object->storage()->type() != &PyTuple_Type) return false;
+  if (has_registered_reduction(ex, object->type())) return false;
   const auto has_hook = [&](const char* hook) {
     return lookup_type(ex, object->type(), interned(hook)) !=
            _PyType_Lookup(&PyBaseObject_Type, interned(hook));
@@ -66,7 +75,7 @@ UserObjectValue* plain_instance(Executor& ex, const ValuePtr& value) {
   for (const char* hook : {"__copy__", "__deepcopy__", "__reduce__", "__reduce_ex__", "__slots__", "__new__"})
     if (lookup_type(ex, object->type(), interned(hook)) != _PyType_Lookup(&PyBaseObject_Type, interned(hook)))
       return nullptr;
-  return object->instance_dict(ex) ? object : nullptr;
+  return object->instance_dict(ex) && !has_registered_reduction(ex, object->type()) ? object : nullptr;
 }
 
 // state_dict()'s OrderedDict has one.

@@ -2,9 +2,34 @@
 
 #include <string_view>
 
+#include "symbolic/capture/executor_state.h"
+#include "symbolic/interop/decimal_access.h"
+#include "symbolic/interop/python_side.h"
 #include "symbolic/values/value_tools.h"
 
 namespace cdynamo::symbolic {
+
+// The context that capture works in, while this lives.
+struct DecimalContext {
+  PyRef of_thread = checked(PyObject_CallNoArgs(library_object("decimal", "getcontext")));
+  PyRef own = checked(PyObject_CallMethod(of_thread.get(), "copy", nullptr));
+
+  DecimalContext() {
+    checked(PyObject_CallMethod(own.get(), "clear_flags", nullptr));
+    set(own);
+  }
+  ~DecimalContext() {
+    PyObject *type, *value, *traceback;  // of an error that is under way
+    PyErr_Fetch(&type, &value, &traceback);
+    set(of_thread);
+    PyErr_Restore(type, value, traceback);
+  }
+  static void set(const PyRef& context) {
+    if (!PyRef::steal(PyObject_CallOneArg(library_object("decimal", "setcontext"), context.get())))
+      PyErr_Clear();
+  }
+};
+
 namespace {
 
 // The ContextVar of _decimal, which no module names; null: decimal is the one that is written in Python.
@@ -25,17 +50,34 @@ PyObject* context_variable() {
 
 }  // namespace
 
-void guard_decimal_context(Executor& ex, PyObject* object) {
-  if (std::string_view(Py_TYPE(object)->tp_name) != "decimal.Decimal") return;
+void meet_decimal(Executor& ex, PyTypeObject* type) {
+  if (std::string_view(type->tp_name) != "decimal.Decimal" || ex.state().decimal_context) return;
   PyObject* variable = context_variable();
   if (!variable) break_graph("CD0212", "decimal");
-  const PyRef context = checked(PyObject_CallNoArgs(library_object("decimal", "getcontext")));
+  auto context = std::make_shared<DecimalContext>();
+  const PyRef rules = decimal_rules(context->of_thread.get());
+  if (!rules) break_graph("CD0212", "decimal with a context of the program's own class");
   const SourcePtr source = derived_source(SourceKind::kContextValue, constant_source(variable));
-  add_guard(ex, GuardKind::kType, source, as_object(Py_TYPE(context.get())));
-  for (const char* name : {"prec", "rounding", "Emin", "Emax", "capitals", "clamp"}) {
-    const PyRef value = checked(PyObject_GetAttrString(context.get(), name));
-    add_guard(ex, GuardKind::kEquals, attribute_source(source, interned(name)), value.get());
+  add_guard(ex, GuardKind::kEquals, derived_source(SourceKind::kDecimalRules, source), rules.get());
+  ex.state().decimal_context = std::move(context);
+}
+
+void emit_decimal_flags(Executor& ex) {
+  const auto& context = ex.state().decimal_context;
+  if (!context) return;
+  const PyRef flags = checked(PyObject_GetAttrString(context->own.get(), "flags"));
+  const PyRef signals = checked(PyMapping_Keys(flags.get()));
+  std::vector<RecipePtr> raised;
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(signals.get()); ++i) {
+    PyObject* signal = PyList_GET_ITEM(signals.get(), i);
+    if (checked(PyObject_GetItem(flags.get(), signal)).get() == Py_True)
+      raised.push_back(make_recipe(RecipeKind::kConstant, signal));
   }
+  if (raised.empty()) return;
+  Effect effect{.kind = EffectKind::kCall};
+  effect.target = make_recipe(RecipeKind::kConstant, python_side(PythonSide::kRaiseDecimalFlags));
+  effect.value = make_recipe(RecipeKind::kTuple, nullptr, std::move(raised));
+  ex.effect(std::move(effect));
 }
 
 }  // namespace cdynamo::symbolic

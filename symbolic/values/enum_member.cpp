@@ -45,10 +45,27 @@ PyObject* changeable_attribute(Executor& ex, PyObject* member, PyObject* name) {
   PyObject** dict = _PyObject_GetDictPtr(member);
   return dict && *dict ? PyDict_GetItemWithError(*dict, name) : nullptr;
 }
+
+// `name` and `value`, as enum itself gives them, are what the member keeps there: no member is told another, but by a program that
+// assigns it.
+void guard_kept_attribute(Executor& ex, PyObject* member, PyObject* name) {
+  for (const auto& [shown, kept] : {std::pair("name", "_name_"), std::pair("value", "_value_")}) {
+    if (PyUnicode_CompareWithASCIIString(name, shown) != 0 &&
+        PyUnicode_CompareWithASCIIString(name, kept) != 0)
+      continue;
+    if (ex.state().made_classes.own.contains(as_object(Py_TYPE(member)))) return;
+    PyObject** dict = _PyObject_GetDictPtr(member);
+    PyObject* found = dict && *dict ? PyDict_GetItemWithError(*dict, interned(kept)) : nullptr;
+    if (found)
+      add_guard(ex, GuardKind::kIdentity,
+                key_source(instance_dict_source(constant_source(member)), interned(kept)), found);
+  }
+}
 }  // namespace
 
 ValuePtr EnumMemberValue::get_attribute(Executor& ex, PyObject* name) {
   if (PyUnicode_GET_LENGTH(name) == 0) return ConstantValue::get_attribute(ex, name);
+  guard_kept_attribute(ex, object(), name);
   if (PyObject* own = changeable_attribute(ex, object(), name))
     return ex.wrap(own, key_source(instance_dict_source(constant_source(object())), name));
   PyObject* found = lookup_type(ex, type(), name);

@@ -1,6 +1,8 @@
 #include "symbolic/values/module_value.h"
 
 #include <algorithm>
+#include <optional>
+#include <string>
 
 #include "absl/container/flat_hash_map.h"
 #include "symbolic/capture/executor_state.h"
@@ -9,16 +11,35 @@
 
 namespace cdynamo::symbolic {
 
+namespace {
+// Nothing is looked up by a __getattr__ of the module's.
+std::optional<std::string> text_attribute(PyObject* module, const char* name) {
+  PyObject* own = PyDict_GetItemString(PyModule_GetDict(module), name);
+  const PyRef found = own || PyModule_CheckExact(module) ? PyRef::borrow(own)
+                                                         : PyRef::steal(PyObject_GetAttrString(module, name));
+  const char* text = found && PyUnicode_Check(found.get()) ? PyUnicode_AsUTF8(found.get()) : nullptr;
+  PyErr_Clear();
+  return text ? std::optional<std::string>(text) : std::nullopt;
+}
+
+// Of a module without a file: it is built in, or what C has made within a package. Others are the program's.
+bool is_part_of_library(PyObject* module) {
+  const std::optional<std::string> name = text_attribute(module, "__name__");
+  if (!name) return false;
+  const PyRef root = checked(PyUnicode_FromString(name->substr(0, name->find('.')).c_str()));
+  if (PySequence_Contains(PySys_GetObject("builtin_module_names"), root.get()) == 1) return true;
+  PyObject* package = PyDict_GetItemWithError(PyImport_GetModuleDict(), root.get());
+  return package && package != module && PyModule_Check(package) && is_library_module(package);
+}
+}  // namespace
+
 bool is_library_module(PyObject* module) {
   static auto* known = new absl::flat_hash_map<PyObject*, bool>;  // modules that answered are kept alive
   if (auto found = known->find(module); found != known->end()) return found->second;
-  PyRef file = PyRef::steal(PyObject_GetAttrString(module, "__file__"));  // may run the module's __getattr__
-  PyErr_Clear();
-  bool library = true;  // built in
-  if (file && PyUnicode_Check(file.get())) {
-    std::string_view path = PyUnicode_AsUTF8(file.get());
-    library = path.find("site-packages") != path.npos || path.find("/lib/python3") != path.npos;
-  }
+  const std::optional<std::string> path = text_attribute(module, "__file__");
+  const bool library =
+      path ? path->find("site-packages") != path->npos || path->find("/lib/python3") != path->npos
+           : is_part_of_library(module);
   if (known->try_emplace(module, library).second) Py_INCREF(module);
   return library;
 }

@@ -92,7 +92,7 @@ bool is_time_argument(PyObject* object, const Source& source) {
 
 ValuePtr identity_constant(Executor& ex, PyObject* object, const SourcePtr& source) {
   if (source->kind != SourceKind::kConstant) add_guard(ex, GuardKind::kIdentity, source, object);
-  guard_decimal_context(ex, object);
+  meet_decimal(ex, Py_TYPE(object));
   return std::make_shared<ConstantValue>(PyRef::borrow(object), source);
 }
 

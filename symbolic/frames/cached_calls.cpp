@@ -1,0 +1,210 @@
+// Calls of functions under functools.lru_cache. What the cache holds is the result: it is read and guarded as what an attribute holds.
+// Where it holds nothing yet, the function is inlined; if it turns out to have no effects, the cached one is called while capturing,
+// and the result is held from then on. In the compiled code the call is one of the effects: it counts, and makes its result the latest.
+#include <algorithm>
+#include <optional>
+
+#include "absl/container/flat_hash_set.h"
+#include "symbolic/capture/executor_state.h"
+#include "symbolic/frames/output.h"
+#include "symbolic/interop/cached_function.h"
+#include "symbolic/values/builtins.h"
+#include "symbolic/values/tuple.h"
+#include "symbolic/values/value_tools.h"
+
+namespace cdynamo::symbolic {
+
+namespace {
+
+// Plain values that are told apart by no one.
+bool is_plain(PyTypeObject* type) {
+  for (const PyTypeObject* plain :
+       {&PyLong_Type, &PyFloat_Type, &PyBool_Type, &PyUnicode_Type, &PyBytes_Type, Py_TYPE(Py_None)})
+    if (type == plain) return true;
+  return false;
+}
+
+// The object of a value that every call has: null for what is symbolic, made during capture, or a tensor.
+PyRef known_object(Executor& ex, const ValuePtr& value) {
+  if (auto constant = value->as_constant()) return *constant;
+  if (value->source && value->source->kind == SourceKind::kConstant && value->real_object())
+    return PyRef::borrow(value->real_object());
+  if (auto* tuple = tuple_in(value); tuple && value->type() == &PyTuple_Type) {
+    const std::vector<ValuePtr>& items = tuple->items(ex);
+    PyRef made = checked(PyTuple_New(static_cast<Py_ssize_t>(items.size())));
+    for (size_t i = 0; i < items.size(); ++i) {
+      PyRef item = known_object(ex, items[i]);
+      if (!item) return {};
+      PyTuple_SET_ITEM(made.get(), static_cast<Py_ssize_t>(i), item.release());
+    }
+    return made;
+  }
+  return {};
+}
+
+// A call of a cached function whose arguments are the same objects in each call.
+struct KnownCall {
+  PyObject* function;
+  PyRef positional, keywords, key;
+  SourcePtr held;  // what the cache holds of it
+};
+
+// Whether C alone hashes and compares the object: guards look it up.
+bool is_key_of_c(PyObject* object) {
+  if (PyTuple_CheckExact(object)) {
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(object); ++i)
+      if (!is_key_of_c(PyTuple_GET_ITEM(object, i))) return false;
+    return true;
+  }
+  const PyTypeObject* type = Py_TYPE(object);
+  return !PyType_HasFeature(Py_TYPE(object), Py_TPFLAGS_HEAPTYPE) ||
+         (type->tp_hash == PyBaseObject_Type.tp_hash &&
+          type->tp_richcompare == PyBaseObject_Type.tp_richcompare);
+}
+
+std::optional<KnownCall> known_call(Executor& ex, const SymbolicValue& callable, const CallArgs& args) {
+  if (!callable.source) return {};
+  KnownCall call{.function = callable.real_object(),
+                 .positional = checked(PyTuple_New(static_cast<Py_ssize_t>(args.positional.size()))),
+                 .keywords = checked(PyDict_New())};
+  for (size_t i = 0; i < args.positional.size(); ++i) {
+    PyRef object = known_object(ex, args.positional[i]);
+    if (!object || !is_key_of_c(object.get())) return {};
+    PyTuple_SET_ITEM(call.positional.get(), static_cast<Py_ssize_t>(i), object.release());
+  }
+  for (const Keyword& keyword : args.keywords) {
+    PyRef object = known_object(ex, keyword.value);
+    if (!object || !is_key_of_c(object.get())) return {};
+    if (PyDict_SetItem(call.keywords.get(), keyword.name.get(), object.get()) < 0) throw PythonError{};
+  }
+  call.key = cache_key(call.function, call.positional.get(), call.keywords.get());
+  if (!call.key || PyObject_Hash(call.key.get()) == -1) return PyErr_Clear(), std::nullopt;
+  auto held = std::make_shared<Source>();
+  held->kind = SourceKind::kHeld;
+  held->base = callable.source;
+  held->key = call.key;
+  call.held = std::move(held);
+  return call;
+}
+
+// The result that the cache holds; null: none.
+ValuePtr held_value(Executor& ex, const KnownCall& call) {
+  const PyRef held = held_result(call.function, call.key.get());
+  if (!held || held.get() == nothing_held()) return nullptr;
+  if (ex.state().caches_that_drop.contains(call.function))
+    break_graph("CD0202", "a cached function that has dropped results of its own");
+  return ex.wrap(held.get(), call.held);
+}
+
+// Has the cache hold the result of a call that it does not hold yet, of a function that was seen to have no effects. This is the call
+// that counts as a miss; the one that the compiled code makes of it counts as none. Null: it does not hold it for long, and who
+// captured it each time that it is dropped would never be done.
+ValuePtr filled_value(Executor& ex, const KnownCall& call) {
+  static auto* filled = new absl::flat_hash_set<std::pair<PyObject*, Py_hash_t>>;
+  if (is_full(call.function) || !filled->insert({call.function, PyObject_Hash(call.key.get())}).second)
+    return nullptr;
+  checked_user(ex, PyObject_Call(call.function, call.positional.get(), call.keywords.get()));
+  count_one_hit_less(call.function);
+  return held_value(ex, call);
+}
+
+// Makes a call of the cached function itself one of the effects: it counts its calls, holds what they give, and is the
+// one to know whether it was called before.
+void replay_call(Executor& ex, const ValuePtr& callable, const CallArgs& args, bool is_pure) {
+  if (!is_pure && !args.keywords.empty()) break_graph("CD0202", callable->describe());
+  Effect effect{.kind = EffectKind::kCall};
+  effect.target = callable->recipe(ex);
+  std::vector<RecipePtr> items = recipes_of(ex, args.positional);
+  PyRef names = checked(PyTuple_New(static_cast<Py_ssize_t>(args.keywords.size())));
+  for (size_t i = 0; i < args.keywords.size(); ++i) {
+    items.push_back(args.keywords[i].value->recipe(ex));
+    PyTuple_SET_ITEM(names.get(), static_cast<Py_ssize_t>(i), PyRef(args.keywords[i].name).release());
+  }
+  if (is_pure) effect.key = make_recipe(RecipeKind::kConstant, names.get());
+  effect.value = make_recipe(RecipeKind::kTuple, nullptr, std::move(items));
+  ex.effect(std::move(effect));
+}
+
+// A call of a cached function that has no effects itself: among all calls these alone have a tuple of names.
+bool is_replayed(const Effect& effect) { return effect.kind == EffectKind::kCall && effect.key; }
+
+// Whether the cache tells the argument from what is equal to it. 1, 1.0 and True are one to it, but where it looks at the
+// types of arguments; those of a tuple's items it never looks at. A size that changes from call to call is only an int.
+bool is_told_apart(Executor& ex, const ValuePtr& value, bool typed) {
+  if (PyObject* object = constant_object(value); object && (PyLong_Check(object) || PyFloat_Check(object)))
+    return typed;
+  auto* tuple = tuple_in(value);
+  return !tuple || std::ranges::all_of(tuple->items(ex),
+                                       [&](const ValuePtr& item) { return is_told_apart(ex, item, false); });
+}
+
+bool looks_at_types(PyObject* cached_function) {
+  PyRef parameters = checked(PyObject_CallMethod(cached_function, "cache_parameters", nullptr));
+  return PyDict_GetItemString(parameters.get(), "typed") == Py_True;
+}
+
+// What a call of a function without effects gives. `is_held`: the cache may hold a result of it. Breaks the graph where it is not known.
+ValuePtr computed_result(Executor& ex, const ValuePtr& callable, const CallArgs& args, ValuePtr computed,
+                         bool is_held, bool computes_tensors) {
+  const bool typed = looks_at_types(callable->real_object());
+  const auto told_apart = [&](const ValuePtr& value) { return is_told_apart(ex, value, typed); };
+  const bool all_told_apart = std::ranges::all_of(args.positional, told_apart) &&
+                              std::ranges::all_of(args.keywords, told_apart, &Keyword::value);
+  if (is_plain(computed->type()) && (all_told_apart || !is_held)) return computed;
+  // Of sizes that change, the parts of a tuple.
+  if (computed->type() == &PyTuple_Type && tuple_in(computed) && !computes_tensors) return computed;
+  break_graph("CD0202", callable->describe());
+}
+
+}  // namespace
+
+void replay_last(std::vector<Effect>& effects) {
+  std::ranges::stable_partition(effects, std::not_fn(is_replayed));
+}
+
+ValuePtr call_cached_function(Executor& ex, const ValuePtr& callable, const CallArgs& args) {
+  const std::optional<KnownCall> known = known_call(ex, *callable, args);
+  if (known)
+    if (ValuePtr held = held_value(ex, *known)) {
+      replay_call(ex, callable, args, true);
+      return held;
+    }
+  Executor::State& state = ex.state();
+  std::vector<Effect>& effects = state.result.effects;
+  const size_t effects_before = effects.size(), mutated_before = state.mutated.size(),
+               globals_before = state.globals_order.size(), draws_before = state.result.draws.size(),
+               nodes_before = ex.graph().nodes.size();
+  ValuePtr result;
+  try {
+    result = callable->get_attribute(ex, interned("__wrapped__"))->call(ex, args);
+  } catch (const PythonRaise&) {
+    break_graph("CD0202", callable->describe());
+  }
+  const bool same_world = state.mutated.size() == mutated_before &&
+                          state.globals_order.size() == globals_before &&
+                          state.result.draws.size() == draws_before;
+  const auto first_effect = effects.begin() + static_cast<ptrdiff_t>(effects_before);
+  const bool only_replayed = std::all_of(first_effect, effects.end(), is_replayed);
+  const bool only_logs = !only_replayed && std::all_of(first_effect, effects.end(), [](const Effect& effect) {
+    return is_log(effect) || is_replayed(effect);
+  });
+  if (!same_world || !(only_replayed || (only_logs && is_none(result))))
+    break_graph("CD0202", callable->describe());
+  // What it says, and the cached functions that it calls, are its own business.
+  effects.erase(effects.begin() + static_cast<ptrdiff_t>(effects_before), effects.end());
+  if (only_replayed && !holds_nothing_ever(callable->real_object())) {
+    const bool computes_tensors = ex.graph().nodes.size() != nodes_before;
+    // The function may read what captured code has changed, which is not written yet.
+    const bool is_first = effects_before == 0 && mutated_before == 0 && globals_before == 0;
+    ValuePtr held;
+    if (is_full(callable->real_object())) state.caches_that_drop.insert(callable->real_object());
+    if (known && !computes_tensors && (is_first || !is_plain(result->type())))
+      held = filled_value(ex, *known);
+    if (!held && known) add_guard(ex, GuardKind::kIdentity, known->held, nothing_held());
+    result = held ? held : computed_result(ex, callable, args, std::move(result), !known, computes_tensors);
+  }
+  replay_call(ex, callable, args, only_replayed);
+  return result;
+}
+
+}  // namespace cdynamo::symbolic
