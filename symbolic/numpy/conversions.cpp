@@ -3,6 +3,8 @@
 
 #include "graph/strides.h"
 #include "symbolic/capture/value_factories.h"
+#include "symbolic/interop/attributes.h"
+#include "symbolic/interop/loaded_object.h"
 #include "symbolic/numpy/callables.h"
 #include "symbolic/numpy/methods.h"
 #include "symbolic/tensors/data_numbers.h"
@@ -70,6 +72,11 @@ struct Conversion {
   bool row_major = false;  // else the order is kept
 };
 
+// A member of numpy._CopyMode, which libraries give that run with NumPy 1 and 2.
+bool is_copy_mode(PyObject* object) {
+  return reinterpret_cast<PyObject*>(Py_TYPE(object)) == library_object("numpy", "_CopyMode");
+}
+
 Conversion conversion(const CallArgs& args, bool copies) {
   Conversion wanted{.dtype = args.positional.size() > 1 ? args.positional[1] : nullptr, .copies = copies};
   if (args.positional.size() > 2) break_graph("CD0501", "array() with these arguments");
@@ -82,6 +89,10 @@ Conversion conversion(const CallArgs& args, bool copies) {
     } else if (name == "copy" && object && (PyBool_Check(object) || object == Py_None)) {
       wanted.copies = object == Py_True;
       wanted.may_copy = object != Py_False;
+    } else if (name == "copy" && object && is_copy_mode(object)) {
+      const std::string mode = text_attribute(object, "name");
+      wanted.copies = mode == "ALWAYS";
+      wanted.may_copy = mode != "NEVER";
     } else if (name == "order" && is_text(value, "C")) {
       wanted.row_major = true;
     } else if (!is_none(value) && !(name == "order" && is_text(value, "K")) &&

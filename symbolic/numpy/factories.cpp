@@ -118,12 +118,21 @@ std::vector<Sym> shape_argument(Executor& ex, const ValuePtr& value) {
   return sizes;
 }
 
+// Without like=None, and device= of NumPy 2 where it is the CPU: the arguments that decide what is made.
+CallArgs without_place(const CallArgs& args) {
+  CallArgs rest = args;
+  ValuePtr value;
+  if (keyword_of(args, "like", &value) && is_none(value)) erase_keyword(rest, "like");
+  if (numpy_access::api()->major > 1 && keyword_of(args, "device", &value) &&
+      (is_none(value) || is_text(value, "cpu")))
+    erase_keyword(rest, "device");
+  return rest;
+}
+
 // numpy.zeros(shape, dtype=float), ones, empty; sizes may be symbolic.
 ValuePtr filled(Executor& ex, PyObject* callable, const CallArgs& args, int64_t number) {
   std::vector<ValuePtr> given =
-      bind_arguments(ex, "zeros", args, {"shape", "dtype?", "order?", "*device?", "*like?"});
-  if ((given[3] && !is_none(given[3]) && !is_text(given[3], "cpu")) || (given[4] && !is_none(given[4])))
-    break_graph("CD0500", "zeros of this kind");
+      bind_arguments(ex, "zeros", without_place(args), {"shape", "dtype?", "order?"});
   if (given[2] && !is_text(given[2], "C")) return made_by_numpy(ex, callable, args);
   const DType dtype = dtype_argument(given[1], DType::kF64);
   const std::vector<Sym> sizes = shape_argument(ex, given[0]);
@@ -136,7 +145,8 @@ ValuePtr ones(Executor& ex, PyObject* f, const CallArgs& args) { return filled(e
 
 // numpy.full(shape, fill_value): NumPy makes it once, unless the value is the graph's, or is a float.
 ValuePtr full(Executor& ex, PyObject* callable, const CallArgs& args) {
-  std::vector<ValuePtr> given = bind_arguments(ex, "full", args, {"shape", "fill_value", "dtype?", "order?"});
+  std::vector<ValuePtr> given =
+      bind_arguments(ex, "full", without_place(args), {"shape", "fill_value", "dtype?", "order?"});
   PyObject* constant = constant_object(given[1]);
   if (constant && PyFloat_CheckExact(constant) && !given[2] && !given[3]) {
     const std::vector<Sym> sizes = shape_argument(ex, given[0]);
@@ -158,19 +168,27 @@ ValuePtr full(Executor& ex, PyObject* callable, const CallArgs& args) {
 }
 
 // numpy.arange of ints, of which some change from call to call: the operator of the table. Others NumPy makes once.
-ValuePtr arange(Executor& ex, PyObject* callable, const CallArgs& args) {
+ValuePtr arange(Executor& ex, PyObject* callable, const CallArgs& given_args) {
+  CallArgs args = without_place(given_args);
+  ValuePtr type;
+  if (keyword_of(args, "dtype", &type)) erase_keyword(args, "dtype");
+  DType dtype = DType::kI64;
+  // Those that have all of the numbers.
+  const bool has_other_type = type && !is_none(type) &&
+                              !(type->real_object() && numpy_dtype_like(type->real_object(), &dtype) &&
+                                (dtype == DType::kI64 || dtype == DType::kF64));
   const auto is_symbol = [](const ValuePtr& value) { return as_sym(value) && !value->as_constant(); };
   const auto is_int = [](const ValuePtr& value) { return as_sym(value).has_value(); };
   const size_t count = args.positional.size();
-  if (!args.keywords.empty() || count < 1 || count > 3 || !std::ranges::all_of(args.positional, is_int) ||
-      std::ranges::none_of(args.positional, is_symbol))
-    return made_by_numpy(ex, callable, args);
+  if (has_other_type || !args.keywords.empty() || count < 1 || count > 3 ||
+      !std::ranges::all_of(args.positional, is_int) || std::ranges::none_of(args.positional, is_symbol))
+    return made_by_numpy(ex, callable, given_args);
   Sym bounds[] = {Sym(int64_t{0}), Sym(int64_t{0}), Sym(int64_t{1})};
   if (count == 1) bounds[1] = *as_sym(args.positional[0]);
   for (size_t i = 0; count > 1 && i < count; ++i) bounds[i] = *as_sym(args.positional[i]);
-  return numpy_call(ex, "call_function", PyRef::borrow(callable), args, [&] {
+  return numpy_call(ex, "call_function", PyRef::borrow(callable), given_args, [&] {
     const graph::OpDef& op = graph::op("arange");
-    std::vector<Arg> given = {bounds[0], bounds[1], bounds[2], DType::kI64};
+    std::vector<Arg> given = {bounds[0], bounds[1], bounds[2], dtype};
     for (size_t i = given.size(); i < op.parsed[1].params.size(); ++i)
       given.push_back(op.parsed[1].params[i].default_value);
     return numpy_array_value(ex, append_call(ex, op, {.overload = 1, .args = std::move(given)}).at(0));
@@ -179,7 +197,8 @@ ValuePtr arange(Executor& ex, PyObject* callable, const CallArgs& args) {
 
 // zeros_like and the like keep the layout (order 'K').
 ValuePtr like(Executor& ex, PyObject* callable, const CallArgs& args, const char* op) {
-  std::vector<ValuePtr> given = bind_arguments(ex, op, args, {"a", "dtype?", "order?", "subok?", "shape?"});
+  std::vector<ValuePtr> given =
+      bind_arguments(ex, op, without_place(args), {"a", "dtype?", "order?", "subok?", "shape?"});
   auto* array = dynamic_cast<NumpyValue*>(given[0].get());
   const bool has_shape = given[4] && !is_none(given[4]);
   if (!array || (given[2] && !is_none(given[2])) || given[3]) break_graph("CD0500", op);
@@ -264,6 +283,19 @@ ValuePtr repeat(Executor& ex, PyObject* callable, const CallArgs& args) {
   return numpy_call(ex, "call_function", PyRef::borrow(callable), args, [&] {
     return call_numpy_operator(ex, *find_numpy_operator("numpy.repeat"), false, args);
   });
+}
+
+// numpy.roll(x, shift) by what only the graph knows; by ints the operator of the table.
+ValuePtr roll(Executor& ex, PyObject* callable, const CallArgs& args) {
+  const std::vector<ValuePtr> given = bind_arguments(ex, "roll", args, {"a", "shift", "axis?"});
+  const auto is_array = [](const ValuePtr& value) {
+    return dynamic_cast<NumpyValue*>(value.get()) != nullptr;
+  };
+  const auto shifts = sequence_items(ex, given[1]);
+  if (is_array(given[1]) || (shifts && std::ranges::any_of(*shifts, is_array)))
+    return inlined(ex, callable, args);
+  return numpy_call(ex, "call_function", PyRef::borrow(callable), args,
+                    [&] { return call_numpy_operator(ex, *find_numpy_operator("numpy.roll"), false, args); });
 }
 
 // sums_at(size, places, weights): see polyfills/rules.py.
@@ -481,6 +513,7 @@ constexpr NumpySpecialRow kRows[] = {
     {"numpy.testing.assert_allclose", inlined},
     {"numpy.testing.assert_array_equal", inlined},
     {"numpy.repeat", repeat},
+    {"numpy.roll", roll},
     {"cdynamo.polyfills.rules.sums_at", sums_at},
     {"cdynamo.polyfills.rules.pairs_of", pairs_of},
     {"cdynamo.polyfills.rules.complex_of", complex_of},

@@ -159,13 +159,73 @@ def test_column_order_is_a_view_where_numpy_gives_one():
 def test_sizes_that_change_are_compiled_once():
     def made(x):
         n = x.shape[0]
-        return np.arange(n), np.arange(1, n, 2), np.full(x.shape, 2.5), np.arange(n) + x
+        whole = np.arange(n), np.arange(1, n, 2), np.arange(0, n, dtype=int), np.arange(n, dtype=np.int64)
+        return *whole, np.arange(n, dtype=float), np.full(x.shape, 2.5), np.arange(n) + x
 
     compiled = cdynamo.optimize(made, fullgraph=True)
     before = cdynamo.counters()["graphs_compiled"]
     for n in (4, 4, 7, 9, 12):
         assert_same(compiled(np.ones(n)), made(np.ones(n)))
     assert cdynamo.counters()["graphs_compiled"] - before <= 2
+
+
+@pytest.mark.skipif(np.__version__.startswith("1."), reason="NumPy 1 has no device=")
+def test_where_arrays_are_made_decides_nothing_on_the_cpu():
+    def made(x):
+        n = x.shape[0]
+        arrays = np.zeros(n, device="cpu"), np.ones((n, 2), device=None), np.full(n, 2.5, device="cpu", like=None)
+        return (
+            *arrays,
+            np.arange(n, device="cpu"),
+            np.zeros_like(x, device="cpu"),
+            np.fft.fftfreq(n),
+            np.fft.rfftfreq(n),
+        )
+
+    compiled = cdynamo.optimize(made, fullgraph=True)
+    for n in (4, 7, 8):
+        assert_same(compiled(np.ones(n)), made(np.ones(n)))
+
+
+@pytest.mark.parametrize("device", ["cuda", 0])
+def test_another_device_is_numpys_error(device):
+    with pytest.raises((TypeError, ValueError)) as expected:
+        np.zeros(3, device=device)
+    with pytest.raises(expected.type, match=str(expected.value)[:20]):
+        cdynamo.optimize(lambda x: x + np.zeros(3, device=device))(np.ones(3))
+
+
+@pytest.mark.skipif(not hasattr(np, "_CopyMode"), reason="this NumPy has no _CopyMode")
+def test_copy_modes():
+    def converted(x):
+        if_needed, always, never = np._CopyMode.IF_NEEDED, np._CopyMode.ALWAYS, np._CopyMode.NEVER
+        return (
+            np.array(x, copy=if_needed),
+            np.array(x, copy=always),
+            np.array(x, copy=never),
+            np.array(x, int, copy=if_needed),
+        )
+
+    x, y = example(0), example(0)
+    for got, expected in zip(cdynamo.optimize(converted, fullgraph=True)(x), converted(y), strict=True):
+        assert_same(got, expected)
+        assert np.shares_memory(got, x) == np.shares_memory(expected, y)
+
+
+def rolled(x, by):
+    y = np.roll(x, by[0], 0), np.roll(x, by[1], axis=-1), np.roll(x, (by[0], by[1]), (0, 1)), np.roll(x, by[0])
+    for i, (across, along) in enumerate(by[:2, None] * np.array([[1, 2]])):
+        x[i] = np.roll(x[i], along, 0) + across
+    return *y, np.roll(x, (by[0], 1), (1, 1)), np.roll(x, (by[0], -1), 0), np.roll(x, by[0], (0, 1)), x
+
+
+@pytest.mark.native
+@pytest.mark.parametrize("by", [(1, 2), (-7, 9), (0, 0)])
+def test_a_roll_by_what_an_array_holds(by):
+    compiled = cdynamo.optimize(rolled, fullgraph=True)
+    for shape in ((3, 4), (5, 4), (2, 1)):
+        x = np.random.rand(*shape)
+        assert_same(compiled(x.copy(), np.array(by)), rolled(x.copy(), np.array(by)))
 
 
 @pytest.mark.native

@@ -70,6 +70,24 @@ def _unique_along(array, axis, return_index, return_inverse, return_counts, equa
     return (values, *others) if others else values
 
 
+def roll(a, shift, axis=None):
+    import numpy as np
+
+    array = np.asarray(a)
+    if isinstance(shift, np.ndarray):
+        not_captured("numpy.roll by an array")
+    if axis is None:
+        return roll(array.ravel(), shift, 0).reshape(array.shape)
+    axes = axis if isinstance(axis, (tuple, list)) else (axis,)
+    shifts = shift if isinstance(shift, (tuple, list)) else (shift,) * len(axes)
+    if len(shifts) != len(axes):
+        axes = axes * len(shifts) if len(axes) == 1 else not_captured("numpy.roll of these shifts and axes")
+    for by, along in zip(shifts, axes):
+        size = array.shape[along]
+        array = np.take(array, (np.arange(size) - by) % size, along)
+    return array
+
+
 def intersect1d(ar1, ar2, assume_unique=False, return_indices=False):
     import numpy as np
 
