@@ -1,4 +1,5 @@
-// json.dumps and json.loads of what is known at capture: done while capturing. Others, and those that call the program back, are inlined.
+// json.dumps, json.loads and pickle.dumps of what is known at capture: done while capturing. Others of json's, and those that call the
+// program back, are inlined.
 #include <algorithm>
 
 #include "symbolic/capture/value_factories.h"
@@ -75,6 +76,37 @@ ValuePtr pretty_print(Executor& ex, const CallArgs& args) {
   return polyfill(ex, PythonSide::kStandardPolyfills, "pprint")->call(ex, args);
 }
 
+// Whether no object in plain data is equal to another one that pickle would refer to: it asks which ones are the same.
+bool has_no_equals(PyObject* object, std::vector<PyObject*>& seen) {
+  const bool is_container =
+      PyDict_CheckExact(object) || PyList_CheckExact(object) || PyTuple_CheckExact(object);
+  if (!is_container && !PyUnicode_CheckExact(object)) return true;
+  for (PyObject* other : seen)
+    if (other == object || PyObject_RichCompareBool(other, object, Py_EQ) != 0) return false;
+  seen.push_back(object);
+  if (PyDict_CheckExact(object)) {
+    PyObject *key, *value;
+    for (Py_ssize_t at = 0; PyDict_Next(object, &at, &key, &value);)
+      if (!has_no_equals(key, seen) || !has_no_equals(value, seen)) return false;
+  } else if (is_container) {
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(object); ++i)
+      if (!has_no_equals(PySequence_Fast_GET_ITEM(object, i), seen)) return false;
+  }
+  return true;
+}
+
+// pickle.dumps(data), pickle.dumps(data, protocol): what memoizes arguments by their text does so.
+ValuePtr pickled(Executor& ex, const CallArgs& args) {
+  constexpr size_t kMostObjects = 64;
+  std::vector<PyObject*> seen;
+  const PyRef data = args.positional.empty() ? PyRef() : materialize(ex, args.positional[0]);
+  std::optional<PyRef> result;
+  if (data && is_plain_data(data.get()) && has_no_equals(data.get(), seen) && seen.size() <= kMostObjects)
+    result = of_plain_data(ex, library_object("pickle", "dumps"), args);
+  if (!result) break_graph("CD0212", "pickle.dumps of these arguments");
+  return wrap_fresh(ex, checked_user(ex, result->release()));
+}
+
 ValuePtr make_iterencode(Executor& ex, const CallArgs& args) {
   return polyfill(ex, PythonSide::kJsonPolyfills, "make_iterencode")->call(ex, args);
 }
@@ -84,6 +116,7 @@ constexpr const char* kLoads = "loads";
 constexpr BuiltinRow kFunctions[] = {{"json", kDumps, fold<kDumps>},
                                      {"json", kLoads, fold<kLoads>},
                                      {"json.encoder", "_make_iterencode", make_iterencode},
+                                     {"pickle", kDumps, pickled},
                                      {"pprint", "pformat", pretty},
                                      {"pprint", "pprint", pretty_print}};
 

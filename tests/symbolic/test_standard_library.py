@@ -7,6 +7,7 @@ import functools
 import inspect
 import logging
 import pathlib
+import pickle
 import sys
 import types
 
@@ -293,3 +294,41 @@ def test_a_handler_that_comes_later_is_seen():
     finally:
         LOGGER.removeHandler(handler)
         LOGGER.removeHandler(plain)
+
+
+def test_pickle_of_plain_data_keys_a_cache():
+    def f(x, cache, **options):
+        key = pickle.dumps(options)
+        if key not in cache:
+            cache[key] = x * options.get("scale", 2)
+        return cache[key] + x, key, pickle.dumps((1, None, 2.5, "text", [])), pickle.dumps({}, 2)
+
+    compiled = cdynamo.optimize(f, fullgraph=True)
+    for options in ({}, {"scale": 3}, {"scale": 3}, {"diag": False, "size": [1, 2]}):
+        results = []
+        for function in (f, compiled):
+            cache = {}
+            y, *keys = function(torch.ones(3), cache, **options)
+            results.append((y.tolist(), keys, {key: value.tolist() for key, value in cache.items()}))
+        assert results[0] == results[1]
+
+
+def test_pickle_asks_which_objects_are_the_same():
+    def f(x, text):
+        return x + 1, pickle.dumps([text, text]), pickle.dumps([text, text[:2] + "c"]), pickle.dumps([text, "ab" + "c"])
+
+    compiled = cdynamo.optimize(f)
+    for _ in range(3):
+        text = "".join(["a", "b", "c"])
+        assert compiled(torch.ones(3), text)[1:] == f(torch.ones(3), text)[1:]
+    with pytest.raises(cdynamo.GraphBreakError, match="pickle"):
+        cdynamo.optimize(f, fullgraph=True)(torch.ones(3), text)
+
+
+def test_a_pickled_object_is_pythons():
+    def f(x):
+        return x + 1, pickle.dumps(Slow("a"))
+
+    with pytest.raises(cdynamo.GraphBreakError, match="pickle"):
+        cdynamo.optimize(f, fullgraph=True)(torch.ones(3))
+    assert pickle.loads(cdynamo.optimize(f)(torch.ones(3))[1]) == Slow("a")
