@@ -105,9 +105,12 @@ class NumpyCallable final : public SymbolicValue {
   ValuePtr take_complex_out(CallArgs& args) const;
   ValuePtr call_into_several(Executor& ex, const CallArgs& args);
   ValuePtr call_instead(Executor& ex, const GraphBreak& broken, const CallArgs& args);
+  // Of NumPy or SciPy, not one of the program's.
   bool is_own_ufunc() const {
-    return is_ufunc() &&
-           loaded_object("numpy." + text_attribute(object_.get(), "__name__")).get() == object_.get();
+    if (!is_ufunc()) return false;
+    const std::string name = text_attribute(object_.get(), "__name__");
+    return loaded_object("numpy." + name).get() == object_.get() ||
+           loaded_object("scipy.special." + name).get() == object_.get();
   }
   bool is_ufunc() const { return reinterpret_cast<PyObject*>(type()) == library_object("numpy", "ufunc"); }
   PyRef object_;

@@ -107,3 +107,18 @@ def test_attributes_of_routines_that_f2py_made():
         return hasattr(routine, "typecode"), getattr(routine, "__doc__", None) is None, hasattr(routine, "other"), x + 1
 
     assert cdynamo.optimize(f)(lapack.dgetrf, 1) == f(lapack.dgetrf, 1)
+
+
+def test_ufuncs_of_scipy():
+    special = pytest.importorskip("scipy.special")
+
+    def f(x):
+        y = special.erf(x) + special.gammaln(x + 1) * special.xlogy(x, 2.0)
+        return y, special.expit(x.astype(np.float32)), special.gamma(x[0, 0]), special.jv(1, x), special.erf(x + 1j)
+
+    compiled = cdynamo.optimize(f, fullgraph=True)
+    for n in (3, 4, 5):
+        x = np.linspace(0.1, 2, 2 * n).reshape(n, 2)
+        for got, expected in zip(compiled(x), f(x), strict=True):
+            assert (type(got), got.dtype, got.shape) == (type(expected), expected.dtype, expected.shape)
+            np.testing.assert_allclose(got, expected, rtol=1e-12)
