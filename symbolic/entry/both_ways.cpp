@@ -52,7 +52,7 @@ ValuePtr condition_tensor(Executor& ex, const ValuePtr& given) {
 
 // ---- what the ways compute
 
-// Cheap, and no error at run time: no index is looked at, nothing is called.
+// Cheap, and no error at run time: no index is looked at (but for one that is in range where the way is not taken), nothing is called.
 bool is_harmless(graph::CoreKind kind) {
   return kind == graph::CoreKind::kGone || kind == graph::CoreKind::kPointwise ||
          kind == graph::CoreKind::kCast || graph::is_view(kind) || kind == graph::CoreKind::kConcat ||
@@ -65,15 +65,18 @@ bool is_harmless(graph::CoreKind kind) {
 }
 
 // The core operators that a captured one stands for are counted; a refusal where one is not harmless.
-size_t count_operators(graph::Graph& captured, const graph::Node& node) {
+size_t count_operators(Executor& ex, const graph::Node& node) {
+  graph::Graph& captured = ex.graph();
   if (node.op->family == graph::Family::kLibrary) refuse_call(*node.op);
+  const bool may_index = tensor_capture(ex).reads_of_ways.contains(node.results.at(0));
   graph::Graph scratch(captured.sym);
   scratch.framework = captured.framework;
   scratch.torch_float = captured.torch_float;
   graph::Builder builder(scratch, graph::Level::kCore);
   builder.call(*node.op, node.overload, node.args);
   for (const auto& core : scratch.nodes)
-    if (!is_harmless(core->op->core.kind)) refuse_call(*core->op);
+    if (!is_harmless(core->op->core.kind) && !(may_index && core->op->name == "core.index"))
+      refuse_call(*core->op);
   return scratch.nodes.size();
 }
 
@@ -82,7 +85,7 @@ void check_operators(Executor& ex, size_t first_node) {
   size_t count = 0;
   for (auto node = std::next(graph.nodes.begin(), static_cast<ptrdiff_t>(first_node));
        node != graph.nodes.end(); ++node)
-    count += count_operators(graph, **node);
+    count += count_operators(ex, **node);
   if (count > kMostOperators) refuse("its ways are too long to compute both");
 }
 

@@ -166,7 +166,9 @@ struct TensorCapture {
   };
   std::vector<Way> ways;
   size_t entered_ways = 0;
-  int regions = 0;  // checkpoints that were entered
+  absl::flat_hash_set<const graph::Value*>
+      reads_of_ways;  // by indices that are in range where the way is not taken
+  int regions = 0;    // checkpoints that were entered
   std::vector<size_t>
       backward_begins;  // nodes of the graph when a Function's backward was entered, outermost first
   // torch.vmap, innermost last: what stands for one example of each batched tensor.

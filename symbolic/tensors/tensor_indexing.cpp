@@ -8,6 +8,7 @@
 #include "symbolic/capture/value_factories.h"
 #include "symbolic/tensors/nonzero.h"
 #include "symbolic/tensors/possible_alias.h"
+#include "symbolic/tensors/ways.h"
 #include "symbolic/values/constant.h"
 #include "symbolic/values/range.h"
 #include "symbolic/values/slice.h"
@@ -233,7 +234,7 @@ class Selector {
     DType dtype = index->type.dtype;
     if (runtime::is_float(dtype)) break_graph("CD0403", "tensors used as indices must be integers or bools");
     if (dtype == DType::kBool) {
-      if (index->type.rank() == 0) refuse("a 0-d bool");
+      if (index->type.rank() == 0) index = mask_of_new_axis(index);
       selection_.mask = index;
       return advanced(index, index->type.rank());
     }
@@ -242,6 +243,13 @@ class Selector {
       index = append_call1(ex_, "core.cast", {index, DType::kI64});
     }
     advanced(index, 1);
+  }
+
+  // A 0-d bool is a mask over an axis of its own, of one item.
+  Value* mask_of_new_axis(Value* index) {
+    selection_.has_bool = true;
+    selection_.view = append_call1(ex_, "unsqueeze", {selection_.view, Sym(dim_)});
+    return append_call1(ex_, "unsqueeze", {index, Sym(0)});
   }
 
   void advanced(Value* index, int dims) {
@@ -309,7 +317,18 @@ std::vector<Value*> whole_indices(Executor& ex, const Selection& selection) {
   return indices;
 }
 
-bool is_single_mask(const Selection& selection) { return selection.mask && selection.indices.size() == 1; }
+// Capture assumes of a size that only the graph knows that it is neither 0 nor 1; this one is nothing else.
+void refuse_bool(const Selection& selection) {
+  if (selection.has_bool) refuse("a 0-d bool");
+}
+
+// The one mask that all of the subscript's indices are, as it broadcasts with the view; null: others stand beside it.
+Value* whole_mask(Executor& ex, const Selection& selection) {
+  const auto count = std::ranges::count_if(selection.indices, [](const Value* index) { return index; });
+  if (selection.has_bool) return count == 1 ? selection.mask : nullptr;
+  if (!selection.mask || selection.indices.size() != 1) return nullptr;
+  return spread_mask(ex, selection.mask, selection.view->type);
+}
 
 }  // namespace
 
@@ -319,7 +338,11 @@ Selection select_items(Executor& ex, Value* base, const ValuePtr& key, Framework
 
 Value* read_selection(Executor& ex, const Selection& selection) {
   if (selection.indices.empty()) return selection.view;
-  Value* result = append_call1(ex, "index", {selection.view, whole_indices(ex, selection)});
+  refuse_bool(selection);
+  std::vector<Value*> indices = whole_indices(ex, selection);
+  const auto of_ways = indices_of_ways(ex, indices, selection.view->type.sizes);
+  Value* result = append_call1(ex, "index", {selection.view, of_ways.value_or(indices)});
+  if (of_ways) tensor_capture(ex).reads_of_ways.insert(result);
   const bool is_view = std::ranges::none_of(
       selection.indices, [](const Value* index) { return index && index->type.rank() > 0; });
   const bool is_number = ex.graph().framework == Framework::kNumpy && result->type.rank() == 0;
@@ -331,13 +354,12 @@ void write_selection(Executor& ex, const Selection& selection, const ValuePtr& v
   Value* held = graph_value(value);
   std::optional<Arg> number = held ? std::nullopt : number_argument(value);
   if (!held && !number) break_graph("CD0415", "assignment of " + value->describe());
-  if (is_single_mask(selection) && !(held && held->type.rank() > 0)) {
-    append_call1(
-        ex, "masked_fill",
-        {selection.view, spread_mask(ex, selection.mask, selection.view->type), held ? Arg(held) : *number},
-        true);
+  Value* mask = held && held->type.rank() > 0 ? nullptr : whole_mask(ex, selection);
+  if (mask) {
+    append_call1(ex, "masked_fill", {selection.view, mask, held ? Arg(held) : *number}, true);
     return;
   }
+  refuse_bool(selection);
   if (!selection.indices.empty()) {
     DType dtype = selection.view->type.dtype;
     if (number && framework == Framework::kTorch) graph::require_fits(ex.graph(), *number, dtype);

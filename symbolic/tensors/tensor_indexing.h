@@ -13,6 +13,7 @@ struct Selection {
   graph::Value* view = nullptr;
   std::vector<graph::Value*> indices;  // empty: the view is the result
   graph::Value* mask = nullptr;        // x[mask]: one bool index; `indices` holds it too
+  bool has_bool = false;               // the mask is a 0-d bool, which selects all of the view or nothing
 };
 Selection select_items(Executor& ex, graph::Value* base, const ValuePtr& key, graph::Framework framework);
 

@@ -1,7 +1,5 @@
 #include "symbolic/tensors/ways.h"
 
-#include <optional>
-
 #include "absl/cleanup/cleanup.h"
 #include "graph/op.h"
 #include "symbolic/capture/executor_state.h"
@@ -67,6 +65,25 @@ void read_through_gates(Executor& ex, std::vector<graph::Arg>& args, bool in_pla
     if (auto* values = std::get_if<std::vector<graph::Value*>>(&args[i]))
       for (graph::Value*& value : *values) read(value);
   }
+}
+
+std::optional<std::vector<graph::Value*>> indices_of_ways(Executor& ex, std::vector<graph::Value*> indices,
+                                                          std::span<const graph::Sym> sizes) {
+  const TensorCapture& capture = tensor_capture(ex);
+  if (capture.entered_ways == 0 || !ex.state().request.is_native) return std::nullopt;
+  for (size_t d = 0; d < indices.size(); ++d)
+    if (indices[d] && ex.graph().sym->guard_eq(sizes[d], 0, "index")) return std::nullopt;
+  for (graph::Value*& index : indices) {
+    if (!index) continue;
+    graph::Value* first =
+        append_call1(ex, "core.full", {std::vector<graph::Sym>{}, graph::Sym(0), index->type.dtype});
+    for (size_t depth = 0; depth < capture.entered_ways; ++depth) {
+      const TensorCapture::Way& way = capture.ways[depth];
+      index = way.if_true ? append_call1(ex, "where", {way.condition, index, first})
+                          : append_call1(ex, "where", {way.condition, first, index});
+    }
+  }
+  return indices;
 }
 
 namespace {

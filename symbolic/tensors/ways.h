@@ -3,6 +3,10 @@
 // where(condition, x, x.detach()), which gives x zeros where the way is not the one taken.
 #pragma once
 
+#include <optional>
+#include <span>
+#include <vector>
+
 #include "symbolic/tensors/array_value.h"
 
 namespace cdynamo::symbolic {
@@ -12,6 +16,10 @@ void enter_way(Executor& ex, graph::Value* condition, bool if_true);
 void leave_way(Executor& ex);
 // The operands of a call as the ways around it read them; what it writes to is left as it is.
 void read_through_gates(Executor& ex, std::vector<graph::Arg>& args, bool in_place);
+// Indices into dims of these sizes, for a read within ways: 0 where the ways are not taken, so that it raises an error only where
+// eager does. Nullopt: not within ways, or of nothing.
+std::optional<std::vector<graph::Value*>> indices_of_ways(Executor& ex, std::vector<graph::Value*> indices,
+                                                          std::span<const graph::Sym> sizes);
 // Of what two ways give: the values from before `first_value` that a gradient flows to from one of the two alone. Eager gives them none where the
 // other way is taken, and the graph zeros. Nothing was written in place.
 std::vector<const graph::Value*> differentiated_in_one_way(const graph::Value* taken,

@@ -161,3 +161,36 @@ def test_a_sum_of_a_size_that_cannot_be():
                 cdynamo.optimize(f, dynamic=True)(x, y)
         else:
             assert torch.equal(cdynamo.optimize(f, dynamic=True)(x, y), expected)
+
+
+def test_a_bool_that_selects_all_of_it_or_nothing():
+    def f(x, y):
+        x, more = x * 2, x.sum() > 3
+        x[more] = 1.0
+        y[..., more] = y.max()
+        x[~more, None] = y[0, 0]
+        return x
+
+    compiled = cdynamo.optimize(f, fullgraph=True)
+    before = cdynamo.counters()["calls_in_python"]
+    for x in (torch.zeros(2, 3), torch.ones(2, 3), torch.ones(4, 3), torch.zeros(())):
+        results = []
+        for function in (f, compiled):
+            leaf, y = x.clone().requires_grad_(), torch.arange(6.0).view(2, 3)
+            result = function(leaf, y)
+            results.append((result, y, *torch.autograd.grad(result.sum(), [leaf])))
+        assert all(torch.equal(*each) for each in zip(*results, strict=True))
+    assert cdynamo.counters()["calls_in_python"] == before
+
+
+def test_what_a_bool_selects_is_read_in_python():
+    """Its size is 0 or 1, and nothing else."""
+
+    def f(x):
+        return x[x.sum() > 3] * 2
+
+    compiled = cdynamo.optimize(f)
+    for x in (torch.zeros(2, 3), torch.ones(2, 3)):
+        assert torch.equal(compiled(x), f(x))
+    with pytest.raises(cdynamo.GraphBreakError, match="a 0-d bool"):
+        cdynamo.optimize(f, fullgraph=True)(x)

@@ -152,6 +152,46 @@ def test_one_graph_goes_both_ways(program, counts):
     assert counts.frames_compiled == 1 and counts.graph_breaks == 0
 
 
+STEPS, LAST = torch.arange(10.0), torch.tensor(0.5)
+
+
+def previous_step(x, t):
+    before = t - 4
+    at = STEPS[before] if before >= 0 else LAST
+    return x * at
+
+
+def rows_of_a_nested_way(x, t):
+    if t > 0:
+        if t < 6:
+            y = x[t, None] + x.view(2, 3)[:, t % 3].sum()
+        else:
+            y = x[:1] * 2
+    else:
+        y = x[(t + 5).clamp(0, 1).repeat(1)]
+    return y
+
+
+@pytest.mark.native
+@pytest.mark.parametrize("program", [previous_step, rows_of_a_nested_way])
+def test_a_read_by_an_index_that_fits_one_way_alone(program, counts):
+    fast = cdynamo.optimize(program, fullgraph=True)
+    for t in (9, 0, 5, -40, 4, 8, -1):
+        torch.testing.assert_close(fast(UP, torch.tensor(t)), program(UP, torch.tensor(t)))
+    assert counts.frames_compiled == 1 and counts.graph_breaks == 0
+    assert counts.calls_in_python == 0
+
+
+@pytest.mark.native
+def test_an_index_out_of_range_in_the_way_that_is_taken():
+    fast = cdynamo.optimize(previous_step, fullgraph=True)
+    assert torch.equal(fast(UP, torch.tensor(2)), UP * 0.5)
+    with pytest.raises(IndexError) as expected:
+        previous_step(UP, torch.tensor(14))
+    with pytest.raises(IndexError, match=str(expected.value)[:20]):
+        fast(UP, torch.tensor(14))
+
+
 def test_nan_and_infinity_of_the_way_that_is_not_taken():
     fast = cdynamo.optimize(guarded_division, fullgraph=True)
     zero = torch.tensor([1.0, -1.0])
