@@ -14,7 +14,8 @@ PyRef loaded_object(const std::string& path) {
   while (object && dot != path.npos) {
     size_t next = path.find('.', dot + 1);
     const std::string part = path.substr(dot + 1, next == path.npos ? next : next - dot - 1);
-    if (PyModule_Check(object.get())) {
+    // A module of a class of its own (torch.ops.aten) has names that it makes when asked for them.
+    if (PyModule_CheckExact(object.get())) {
       object = PyRef::borrow(PyDict_GetItemString(PyModule_GetDict(object.get()), part.c_str()));
       // A package may have deleted the name of a module of its own (torch.optim.optimizer).
       if (!object)

@@ -1,6 +1,5 @@
-// The object at a dotted path ("torch.Tensor.add") among what is loaded already: no module is imported, and
-// no module's
-// __getattr__ (which may import) is asked.
+// The object at a dotted path ("torch.Tensor.add") among what is loaded already: no module is imported, and no module's
+// __getattr__ (which may import) is asked, unless its class is one of its own.
 #pragma once
 
 #include <string>

@@ -1,6 +1,8 @@
 """Operators of training: random numbers are eager's for the same seed, batch norm keeps its running statistics."""
 
 import copy
+import subprocess
+import sys
 
 import pytest
 
@@ -207,6 +209,22 @@ DRAWN_OF_TENSORS = {
 @pytest.mark.parametrize("name", DRAWN_OF_TENSORS)
 def test_numbers_drawn_of_what_tensors_say(name):
     draws_like_eager(DRAWN_OF_TENSORS[name], CONCENTRATIONS)
+
+
+@pytest.mark.native
+def test_operators_that_nobody_has_asked_pytorch_for():
+    """`torch.ops.aten` makes the attribute of an operator when it is first asked for it."""
+    program = """if True:
+        import torch, cdynamo
+        assert "binomial" not in vars(torch.ops.aten)
+        x = torch.arange(3.0)
+        torch.manual_seed(1)
+        got = cdynamo.optimize(lambda x: torch.binomial(x * 4, x / 4), fullgraph=True)(x)
+        torch.manual_seed(1)
+        assert torch.equal(got, torch.binomial(x * 4, x / 4))
+    """
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert not done.returncode, done.stderr
 
 
 def test_sizes_of_drawn_permutations_that_change(counts):
