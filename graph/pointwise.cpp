@@ -45,9 +45,18 @@ static void infer_device(const PointwiseCall& call, TensorType& result) {
   }
 }
 
+// In which dtypes eager's loop takes the operands. Logical functions have a loop for each dtype, where ours takes bools.
+static std::vector<DType> loop_dtypes(const Graph& graph, const OpDef& op, const PointwiseCall& call) {
+  if (op.promotion != Promotion::kLogical) return call.operand_dtypes;
+  std::vector<PromotedOperand> operands;
+  for (const Arg& operand : call.operands) operands.push_back(promoted_operand(operand));
+  return std::vector<DType>(operands.size(), result_type(graph.framework, graph.default_float(), operands));
+}
+
 // The operands' types as the iterator of eager PyTorch has them: on the CPU an operand that is converted is copied before, and an
 // expanded one is as large then as it looks. Numbers are left out.
-static std::vector<TensorType> iterated_types(const Graph& graph, const PointwiseCall& call) {
+static std::vector<TensorType> iterated_types(const Graph& graph, const PointwiseCall& call,
+                                              const std::vector<DType>& dtypes) {
   const bool copies =
       graph.framework == Framework::kTorch && call.result.device.type == runtime::DeviceType::kCPU;
   std::vector<TensorType> types;
@@ -55,15 +64,15 @@ static std::vector<TensorType> iterated_types(const Graph& graph, const Pointwis
     const auto* value = std::get_if<Value*>(&call.operands[i]);
     if (!value) continue;
     TensorType& type = types.emplace_back((*value)->type);
-    if (copies && type.dtype != call.operand_dtypes[i]) type.strides = preserved_strides(graph, type);
+    if (copies && type.dtype != dtypes[i]) type.strides = preserved_strides(graph, type);
   }
   return types;
 }
 
-static bool casts_array(const PointwiseCall& call) {
+static bool casts_array(const PointwiseCall& call, const std::vector<DType>& dtypes) {
   for (size_t i = 0; i < call.operands.size(); ++i) {
     const auto* value = std::get_if<Value*>(&call.operands[i]);
-    if (value && (*value)->type.rank() > 0 && (*value)->type.dtype != call.operand_dtypes[i]) return true;
+    if (value && (*value)->type.rank() > 0 && (*value)->type.dtype != dtypes[i]) return true;
   }
   return false;
 }
@@ -96,14 +105,16 @@ PointwiseCall analyze_pointwise(Graph& graph, const OpDef& op, int overload, con
   call.result.dtype = dtypes.result;
   call.result.weak = all_weak;
   infer_device(call, call.result);
-  const std::vector<TensorType> iterated = iterated_types(graph, call);
+  const std::vector<DType> in_loop = loop_dtypes(graph, op, call);
+  const std::vector<TensorType> iterated = iterated_types(graph, call, in_loop);
   std::ranges::transform(iterated, types.begin(), [](const TensorType& type) { return &type; });
   // A number is a 0-dim operand to the iterator, which then looks at the order of dims.
   static const TensorType kNumber;
   if (types.size() < call.operands.size()) types.push_back(&kNumber);
-  call.result.strides = graph.framework == Framework::kNumpy
-                            ? numpy_ufunc_strides(*graph.sym, call.result.sizes, types, casts_array(call))
-                            : elementwise_strides(*graph.sym, call.result.sizes, types);
+  call.result.strides =
+      graph.framework == Framework::kNumpy
+          ? numpy_ufunc_strides(*graph.sym, call.result.sizes, types, casts_array(call, in_loop))
+          : elementwise_strides(*graph.sym, call.result.sizes, types);
   if (op.check) op.check(graph, Args(op.parsed[0], canonical));
   return call;
 }

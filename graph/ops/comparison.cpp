@@ -1,8 +1,9 @@
 // Comparisons, predicates, logic, and choice.
 #include <limits>
 
-#include "graph/ops/entry.h"
+#include "graph/ops/numpy_rules.h"
 #include "graph/promotion.h"
+#include "graph/strides.h"
 
 namespace cdynamo::graph {
 namespace {
@@ -50,14 +51,22 @@ Scalar signbit_scalar(ScalarBuilder& b, const Scalar* x, const Args&) {
   return b.lt(b.copysign(number(b, 1, x[0]), x[0]), number(b, 0, x[0]));
 }
 
+// NumPy's signbit has loops for floats alone.
+void signbit_order(Graph& graph, const Args& args, std::vector<TensorType>& results) {
+  const TensorType& self = args.value("self")->type;
+  if (graph.framework == Framework::kNumpy)
+    results[0].strides = numpy_ufunc_strides(*graph.sym, results[0].sizes, {&self}, !is_float(self.dtype));
+}
+
 OpDef predicate(std::string_view name, std::string_view schema, std::vector<std::string_view> numpy_names,
-                ScalarFn scalar) {
+                ScalarFn scalar, StridesFn strides = nullptr) {
   return {.name = name,
           .family = Family::kPointwise,
           .schemas = {schema},
           .numpy_names = std::move(numpy_names),
           .promotion = Promotion::kPredicate,
           .scalar = scalar,
+          .strides = strides,
           .differentiable = false,
           .in_place_variant = false};
 }
@@ -119,6 +128,15 @@ std::vector<Value*> isclose_body(Builder& b, const Args& args) {
   return one(logical_or(close, logical_and(finite, le(error, allowed))));
 }
 
+// NumPy's where is no ufunc, and always has an iterator.
+void where_order(Graph& graph, const Args& args, std::vector<TensorType>& results) {
+  if (graph.framework != Framework::kNumpy) return;
+  std::vector<const TensorType*> operands;
+  for (const Arg& arg : args.all())
+    if (const auto* value = std::get_if<Value*>(&arg)) operands.push_back(&(*value)->type);
+  results[0].strides = numpy_strides(*graph.sym, results[0].sizes, operands);
+}
+
 void where_derivative(Derivative& d) {
   d.set(1, where(d.operand(0), d.grad(), 0.0));
   d.set(2, where(d.operand(0), 0.0, d.grad()));
@@ -160,7 +178,7 @@ std::vector<OpDef> comparisons() {
       predicate("isfinite", "isfinite(Tensor self) -> Tensor", {"np.isfinite"}, isfinite_scalar),
       predicate("isposinf", "isposinf(Tensor self) -> Tensor", {"np.isposinf"}, isposinf_scalar),
       predicate("isneginf", "isneginf(Tensor self) -> Tensor", {"np.isneginf"}, isneginf_scalar),
-      predicate("signbit", "signbit(Tensor self) -> Tensor", {"np.signbit"}, signbit_scalar),
+      predicate("signbit", "signbit(Tensor self) -> Tensor", {"np.signbit"}, signbit_scalar, signbit_order),
   };
 }
 
@@ -193,6 +211,7 @@ std::vector<OpDef> logic() {
        .numpy_names = {"np.where"},
        .promotion = Promotion::kSelect,
        .scalar = CDYNAMO_SCALAR(return b.select(x[0], x[1], x[2])),
+       .strides = where_order,
        .derivative = where_derivative,
        .in_place_variant = false,
        .check = check_condition,
@@ -225,6 +244,10 @@ std::vector<OpDef> logic() {
        .family = Family::kComposite,
        .schemas = {"isreal(Tensor self) -> Tensor"},
        .body = CDYNAMO_BODY(return one(full(b, args.value("self")->type.sizes, true, DType::kBool))),
+       .strides =
+           [](Graph& graph, const Args& args, std::vector<TensorType>& results) {
+             results[0].strides = preserved_strides(graph, args.value("self")->type);
+           },
        .in_place_variant = false},
   };
 }

@@ -72,9 +72,16 @@ Tensor p_norm(Tensor x, double p, const Dims& dims, bool keepdim) {
 }
 
 void strides_of_tensors(Graph& graph, const Args& args, std::vector<TensorType>& results) {
+  std::vector<TensorType> iterated;
+  for (const Arg& arg : args.all()) {
+    const auto* value = std::get_if<Value*>(&arg);
+    if (!value || !*value) continue;
+    TensorType& type = iterated.emplace_back((*value)->type);
+    // An operand that is converted is copied before on the CPU.
+    if (type.dtype != results[0].dtype && !on_gpu(type)) type.strides = preserved_strides(graph, type);
+  }
   std::vector<const TensorType*> operands;
-  for (const Arg& arg : args.all())
-    if (const auto* value = std::get_if<Value*>(&arg); value && *value) operands.push_back(&(*value)->type);
+  for (const TensorType& type : iterated) operands.push_back(&type);
   results[0].strides = elementwise_strides(*graph.sym, results[0].sizes, operands);
 }
 

@@ -39,7 +39,8 @@ inline Operand any_operand(Builder& b, const Args& args, std::string_view name) 
   return Operand(args[name], &b);
 }
 // Eager's kernels are others there.
-inline bool on_gpu(Tensor x) { return x.type().device.type == runtime::DeviceType::kCUDA; }
+inline bool on_gpu(const TensorType& type) { return type.device.type == runtime::DeviceType::kCUDA; }
+inline bool on_gpu(Tensor x) { return on_gpu(x.type()); }
 inline std::vector<Value*> one(Tensor tensor) { return {tensor.value}; }
 inline std::vector<Value*> forward(Builder& b, std::string_view op, std::vector<Arg> args) {
   return b.call(op, std::move(args));

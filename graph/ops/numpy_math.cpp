@@ -105,15 +105,10 @@ std::vector<Value*> round_body(Builder& b, const Args& args) {
   return one(decimals > 0 ? rounded(a * scale) / scale : rounded(a / scale) * scale);
 }
 std::vector<Value*> isclose_body(Builder& b, const Args& args) {
-  Operand x = any_operand(b, args, "a"), y = any_operand(b, args, "b");
-  auto as_float = [&](Operand operand) -> Operand {
-    const auto* value = std::get_if<Value*>(&operand.arg);
-    return value && !is_float((*value)->type.dtype) ? Operand(cast(wrap(b, *value), DType::kF64)) : operand;
-  };
-  x = as_float(x);
-  y = as_float(y);
-  if (!std::holds_alternative<Value*>(y.arg)) y = full(b, {}, y.arg, DType::kF64);
-  Tensor bound = abs(wrap(b, std::get<Value*>(y.arg))) * args.number("rtol") + args.number("atol");
+  Operand x = any_operand(b, args, "a");
+  Tensor y = numpy_array(b, args, "b");
+  y = cast(y, numpy_float_dtype(y.dtype()));
+  Tensor bound = abs(y) * args.number("rtol") + args.number("atol");
   Tensor close = logical_and(le(abs(x - y), bound), apply("isfinite", {y}));
   close = logical_or(close, eq(x, y));
   if (args.boolean("equal_nan")) close = logical_or(close, logical_and(ne(x, x), ne(y, y)));
@@ -124,12 +119,9 @@ std::vector<Value*> nan_to_num_body(Builder& b, const Args& args) {
   return forward(b, "nan_to_num", {args["x"], nan, args["posinf"], args["neginf"]});
 }
 std::vector<Value*> sinc_body(Builder& b, const Args& args) {
-  Tensor x = operand(b, args, "x");
-  if (!is_float(x.dtype())) x = cast(x, DType::kF64);
-  if (!is_half(x.dtype())) return forward(b, "sinc", {x.value});
-  // Half types round at each step.
-  x = x * std::numbers::pi;
-  Tensor y = where(ne(x, 0.0), x, 0x1p-10);
+  Tensor x = operand(b, args, "x") * std::numbers::pi;
+  const double epsilon = is_half(x.dtype()) ? 0x1p-10 : x.dtype() == DType::kF32 ? 0x1p-23 : 0x1p-52;
+  Tensor y = where(ne(x, 0.0), x, epsilon);
   return one(sin(y) / y);
 }
 
@@ -138,8 +130,8 @@ OpDef numpy(std::string_view name, std::vector<std::string_view> schemas, BodyFn
   return numpy_function(name, std::move(schemas), body, std::move(more_names), strides);
 }
 
-void unary_order(Graph& graph, const Args& args, std::vector<TensorType>& results) {
-  results[0].strides = numpy_operand_strides(*graph.sym, results[0], {args["x"]});
+void copy_order(Graph& graph, const Args& args, std::vector<TensorType>& results) {
+  results[0].strides = preserved_strides(graph, args.value("x")->type);
 }
 
 // PyArray_Round: a copy of integers, numpy.rint for no decimals, else two steps into an array of its own.
@@ -165,17 +157,17 @@ std::vector<OpDef> numpy_math_ops() {
               CDYNAMO_DERIVATIVE(d.set(0, d.grad() / (d.result() * d.result() * 3)))),
         ufunc("np.reciprocal", "np.reciprocal(Tensor x) -> Tensor", Promotion::kCommon, reciprocal_scalar,
               CDYNAMO_DERIVATIVE(d.set(0, -(d.grad() * d.result() * d.result()))), refuse_integers),
-        numpy("np.square", {"np.square(Tensor x) -> Tensor"}, square_body),
+        numpy("np.square", {"np.square(Tensor x) -> Tensor"}, square_body, {}, ufunc_order),
         numpy("np.positive", {"np.positive(Tensor x) -> Tensor"},
               CDYNAMO_BODY(if (is_bool(args["x"]))
                                type_error("ufunc 'positive' did not contain a loop for bool");
                            return forward(b, "clone", {args["x"]})),
-              {}, unary_order),
+              {}, ufunc_order),
         numpy(
             "np.conjugate", {"np.conjugate(Tensor x) -> Tensor"},
             CDYNAMO_BODY(Tensor x = operand(b, args, "x"); return forward(
                              b, "clone", {x.dtype() == DType::kBool ? cast(x, DType::kI8).value : x.value})),
-            {"np.conj"}, unary_order),
+            {"np.conj"}, ufunc_order),
         numpy("np.clip",
               {"np.clip(Tensor a, Tensor? min=None, Tensor? max=None) -> Tensor",
                "np.clip.named(Tensor a, Tensor? a_min=None, Tensor? a_max=None) -> Tensor"},
@@ -189,7 +181,7 @@ std::vector<OpDef> numpy_math_ops() {
         numpy("np.nan_to_num",
               {"np.nan_to_num(Tensor x, bool copy=True, float? nan=0.0, float? posinf=None, float? "
                "neginf=None) -> Tensor"},
-              nan_to_num_body),
+              nan_to_num_body, {}, copy_order),
         numpy("np.sinc", {"np.sinc(Tensor x) -> Tensor"}, sinc_body),
   };
 }

@@ -69,6 +69,11 @@ std::vector<Sym> numpy_operand_strides(SymContext& sym, const TensorType& result
   return numpy_ufunc_strides(sym, result.sizes, types, casts);
 }
 
+void ufunc_order(Graph& graph, const Args& args, std::vector<TensorType>& results) {
+  if (graph.framework == Framework::kNumpy)
+    results[0].strides = numpy_operand_strides(*graph.sym, results[0], args.all());
+}
+
 OpDef numpy_function(std::string_view name, std::vector<std::string_view> schemas, BodyFn body,
                      std::vector<std::string_view> more_names, StridesFn strides) {
   more_names.insert(more_names.begin(), name);

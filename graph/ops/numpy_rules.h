@@ -26,6 +26,8 @@ std::vector<Sym> numpy_fortran_or_c(SymContext& sym, const TensorType& array, co
 // The memory order of the result of a ufunc that computes in the result's dtype: that of the arguments that are arrays.
 std::vector<Sym> numpy_operand_strides(SymContext& sym, const TensorType& result,
                                        const std::vector<Arg>& operands);
+// OpDef::strides of what is one ufunc to NumPy and several steps to the body. PyTorch's are as the body says.
+void ufunc_order(Graph& graph, const Args& args, std::vector<TensorType>& results);
 
 // An entry under NumPy's own name alone.
 OpDef numpy_function(std::string_view name, std::vector<std::string_view> schemas, BodyFn body,

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "graph/ops/entry.h"
+#include "graph/ops/numpy_rules.h"
 #include "graph/promotion.h"
 #include "graph/reference.h"
 #include "graph/strides.h"
@@ -150,6 +150,13 @@ std::vector<Value*> float_power_body(Builder& b, const Args& args) {
   return forward(b, "pow", {wide("self"), wide("exponent")});
 }
 
+// A number to the power of a tensor is row-major in PyTorch.
+void pow_order(Graph& graph, const Args& args, std::vector<TensorType>& results) {
+  ufunc_order(graph, args, results);
+  if (graph.framework == Framework::kTorch && !std::holds_alternative<Value*>(args["self"]))
+    contiguous_results(graph, args, results);
+}
+
 // The derivative tells bounds that were numbers from tensors, and they may be tensors by then.
 std::vector<Value*> clamp(Builder& b, const Arg& self, const Arg& low, const Arg& high) {
   const auto is_tensor = [](const Arg& bound) {
@@ -284,14 +291,16 @@ std::vector<OpDef> power_ops() {
                    "pow.Scalar(Scalar self, Tensor exponent) -> Tensor"},
        .torch_names = {"torch.Tensor.__pow__", "torch.Tensor.__ipow__"},
        .numpy_names = {"np.power", "np.pow"},
-       .body = pow_body},
+       .body = pow_body,
+       .strides = pow_order},
       {.name = "float_power",
        .family = Family::kComposite,
        .schemas = {"float_power.Tensor_Tensor(Tensor self, Tensor exponent) -> Tensor",
                    "float_power.Tensor_Scalar(Tensor self, Scalar exponent) -> Tensor",
                    "float_power.Scalar(Scalar self, Tensor exponent) -> Tensor"},
        .numpy_names = {"np.float_power"},
-       .body = float_power_body},
+       .body = float_power_body,
+       .strides = ufunc_order},
       {.name = "square",
        .family = Family::kComposite,
        .schemas = {"square(Tensor self) -> Tensor"},

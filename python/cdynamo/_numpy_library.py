@@ -66,7 +66,7 @@ def _gapped(array: np.ndarray) -> np.ndarray | None:
 
 
 def _sample(operand: tuple, fill: Callable[[np.ndarray], None]) -> Any:
-    """An operand (kind, dtype, sizes, strides in elements) with other content, no stride being negative.
+    """An operand (kind, dtype, sizes, strides in elements) with other content.
 
     It has the operand's gaps: an array with gaps is neither row-major nor column-major, by which functions lay out what
     they give.
@@ -79,6 +79,7 @@ def _sample(operand: tuple, fill: Callable[[np.ndarray], None]) -> Any:
     memory = np.empty(extent, dtype)
     array = np.lib.stride_tricks.as_strided(memory, sizes, [step * memory.itemsize for step in steps])
     fill(array)
+    array = array[tuple(slice(None, None, -1 if stride < 0 else 1) for stride in strides)]
     return _as_given(kind.removeprefix("complex "), array)
 
 

@@ -172,6 +172,55 @@ def test_strides_of_dims_of_size_one(name, array):
         np.testing.assert_array_equal(got, expected)
 
 
+CASTS_FIRST = {
+    "square": lambda a, b: a**2,
+    "cube": lambda a, b: a**3,
+    "root": lambda a, b: a**0.5,
+    "power": lambda a, b: np.power(a, b.astype(np.float64)),
+    "np.square": lambda a, b: np.square(a),
+    "float_power": lambda a, b: np.float_power(a, b),
+    "floor_divide": lambda a, b: a // 2.5,
+    "true_divide": lambda a, b: a / b,
+    "mod": lambda a, b: np.mod(a, 1.5),
+    "arctan2": lambda a, b: np.arctan2(a, b),
+    "hypot": lambda a, b: np.hypot(a, 2),
+    "less": lambda a, b: a < b,
+    "equal to a float": lambda a, b: a == 0.5,
+    "logical_and": lambda a, b: np.logical_and(a, b),
+    "logical_not": lambda a, b: np.logical_not(a),
+    "signbit": lambda a, b: np.signbit(b),
+    "isclose": lambda a, b: np.isclose(a, b),
+    "isclose to a number": lambda a, b: np.isclose(b, 1),
+    "nan_to_num": lambda a, b: np.nan_to_num(a),
+    "sinc": lambda a, b: np.sinc(a),
+    "where": lambda a, b: np.where(a, b, 2),
+    "unwrap": lambda a, b: np.unwrap(b.astype(np.float32)),
+}
+TO_BE_CAST = {
+    "expanded": lambda a: np.broadcast_to(a[0], (3, 4)),
+    "expanded columns": lambda a: np.broadcast_to(a[:, :1], (3, 4)),
+    "expanded outside": lambda a: np.broadcast_to(a[:, ::2], (2, 3, 2)),
+    "turned": lambda a: a.T,
+    "turned, one column": lambda a: a.T[:, None],
+    "backwards": lambda a: a[::-1, ::-1].T,
+    "every other": lambda a: a[::2, ::2].T,
+    "part": lambda a: a[:, :1],
+}
+
+
+@pytest.mark.parametrize("array", TO_BE_CAST)
+@pytest.mark.parametrize("name", CASTS_FIRST)
+def test_what_is_cast_lies_as_numpy_has_it(name, array):
+    """A ufunc casts within its loop, which goes by the order of the operand as it is."""
+    function = CASTS_FIRST[name]
+    fast = cdynamo.optimize(function, fullgraph=True)
+    for dtype, other in ((np.bool_, np.int8), (np.int64, np.float32), (np.float32, np.float32)):
+        a, b = (TO_BE_CAST[array](np.arange(12).reshape(3, 4).astype(d)) for d in (dtype, other))
+        expected, got = function(a, b), fast(a, b)
+        assert (got.strides, got.dtype) == (expected.strides, expected.dtype), (dtype, other)
+        np.testing.assert_allclose(got, expected, rtol=1e-6, atol=1e-6)
+
+
 def test_read_only_views_are_not_written():
     def write(a):
         np.diagonal(a)[0] = 1.0
