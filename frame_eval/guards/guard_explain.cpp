@@ -75,6 +75,8 @@ void GuardTree::explain(const symbolic::Roots& roots, Bindings& bindings, GuardF
   }
   if (!written_inputs_.empty() && !check_overlap(bindings))
     failure.text = "an input that is written to shares memory with another input";
+  else if (!check_histories(bindings))
+    failure.text = "an input is a view of what is written to";
   return;
 }
 

@@ -9,6 +9,7 @@
 #include "graph/op.h"
 #include "symbolic/interop/abstract_class.h"
 #include "symbolic/interop/numpy_errors.h"
+#include "symbolic/interop/view_base.h"
 
 namespace cdynamo::frame_eval {
 namespace {
@@ -35,6 +36,20 @@ std::unordered_set<const graph::Value*> written_values(const graph::Graph& graph
       for (const graph::Arg& arg : node->args)
         if (auto* value = std::get_if<graph::Value*>(&arg); value && *value) values.insert(*value);
   return values;
+}
+
+// Places of the graph inputs that nodes of grad mode read and that require grad.
+std::vector<int> inputs_with_history(const symbolic::CaptureResult& capture) {
+  std::unordered_set<const graph::Value*> read;
+  for (const auto& node : capture.graph->nodes)
+    if (!node->no_grad)
+      graph::for_each_operand(*node, [&](const graph::Value* value) { read.insert(value); });
+  std::vector<int> places;
+  for (size_t i = 0; i < capture.inputs.size(); ++i)
+    if (const graph::Value* value = capture.inputs[i].value;
+        value && value->requires_grad && read.contains(value))
+      places.push_back(static_cast<int>(i));
+  return places;
 }
 
 }  // namespace
@@ -72,6 +87,10 @@ GuardTree::GuardTree(const symbolic::CaptureResult& capture, const symbolic::Roo
           std::ranges::find(written_inputs_, i) == written_inputs_.end())
         written_inputs_.push_back(i);
   }
+  const auto requires_grad = [&](int i) {
+    return capture.inputs[i].value && capture.inputs[i].value->requires_grad;
+  };
+  if (std::ranges::any_of(written_inputs_, requires_grad)) historical_ = inputs_with_history(capture);
 }
 
 GuardTree::~GuardTree() = default;
@@ -240,7 +259,7 @@ bool GuardTree::check_all(const symbolic::Roots& roots, Bindings& bindings, bool
   if (!symbol_bindings_.empty()) bind_sizes(bindings);
   if (!computed_.empty() && !compute_numbers(roots, bindings)) return false;
   if (!symbol_bindings_.empty() && !(symbols_in_range(bindings) && check_symbols(bindings))) return false;
-  return written_inputs_.empty() || check_overlap(bindings);
+  return written_inputs_.empty() || (check_overlap(bindings) && check_histories(bindings));
 }
 
 bool GuardTree::check_roots(const symbolic::Roots& roots, Bindings& bindings) const {
@@ -408,6 +427,14 @@ bool GuardTree::check_overlap(const Bindings& bindings) const {
       if (begin < other_end && other_begin < end) return false;
     }
   }
+  return true;
+}
+
+bool GuardTree::check_histories(const Bindings& bindings) const {
+  for (int read : historical_)
+    for (int written : written_inputs_)
+      if (read != written && symbolic::is_view_beside(bindings.inputs[read], bindings.inputs[written]))
+        return false;
   return true;
 }
 

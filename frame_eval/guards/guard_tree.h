@@ -114,6 +114,7 @@ class GuardTree {
   bool check_symbols(const Bindings& bindings) const;
   bool check_distinct(const Bindings& bindings) const;
   bool check_overlap(const Bindings& bindings) const;
+  bool check_histories(const Bindings& bindings) const;
   bool explain_node(const GuardNode& node, PyObject* parent, const symbolic::Roots& roots, Bindings& bindings,
                     GuardFailure& failure) const;
   bool explain_leaves(const GuardNode& node, PyObject* object, Bindings& bindings,
@@ -139,6 +140,7 @@ class GuardTree {
   std::vector<symbolic::SymbolBinding> symbol_bindings_;
   std::shared_ptr<graph::SymContext> sym_;
   std::vector<int> written_inputs_;  // graph inputs that the graph writes to
+  std::vector<int> historical_;  // that have a history which it reads, where it writes to one that has one
   bool guard_torch_state_ = false;
   bool guard_numpy_errors_ = false;  // NumPy reports none (numpy.errstate)
   symbolic::TorchState torch_state_;

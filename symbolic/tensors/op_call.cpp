@@ -8,6 +8,7 @@
 #include "symbolic/capture/executor_state.h"
 #include "symbolic/capture/value_factories.h"
 #include "symbolic/interop/tensor_access.h"
+#include "symbolic/interop/view_base.h"
 #include "symbolic/tensors/array_value.h"
 #include "symbolic/tensors/library_calls.h"
 #include "symbolic/tensors/user_call.h"
@@ -70,6 +71,25 @@ void refuse_write_to_saved(Executor& ex, const graph::Value* target) {
   }
 }
 
+// The argument that it is, or is a view of; null where it was made here.
+const ArrayInput* input_of(const TensorCapture& capture, const graph::Value* value) {
+  const auto found = capture.storage_of.find(value);
+  return found == capture.storage_of.end() ? nullptr : capture.inputs[found->second].get();
+}
+
+// A view whose history was asked for before: its node in PyTorch's autograd graph is asked for it again when the graph has run.
+void refuse_write_beside_view(Executor& ex, const ArrayInput& written) {
+  const TensorCapture& capture = tensor_capture(ex);
+  for (const auto& node : ex.graph().nodes) {
+    if (node->no_grad) continue;
+    graph::for_each_operand(*node, [&](const graph::Value* operand) {
+      const ArrayInput* read = operand->requires_grad ? input_of(capture, operand) : nullptr;
+      if (read && read != &written && is_view_beside(read->object.get(), written.object.get()))
+        break_graph("CD0416", "what another argument is a view of");
+    });
+  }
+}
+
 // What grad mode makes of an operand that requires grad and is not, or no more, what its node in the graph computes.
 void refuse_other_history(TensorCapture& capture, graph::Value* value, bool cuts) {
   // A parameter that was updated is a leaf with new content, which the graph cannot tell from the old leaf.
@@ -77,6 +97,11 @@ void refuse_other_history(TensorCapture& capture, graph::Value* value, bool cuts
     break_graph("CD0416", "a parameter that is read again afterwards");
   if (is_another_leaf(capture, value)) break_graph("CD0422", "made under no_grad");
   if (capture.refused_histories.contains(value)) break_graph("CD0422", "written to since");
+  if (const ArrayInput* input = input_of(capture, value))
+    for (const auto& other : capture.inputs)
+      if (other->written && other->info.requires_grad && other.get() != input &&
+          is_view_beside(input->object.get(), other->object.get()))
+        break_graph("CD0422", "written to since");
   if (capture.written_at.empty() || !value->node) return;
   const graph::ViewHistory history = graph::view_history(value);
   const auto written = capture.written_at.find(history.counter);
@@ -113,6 +138,7 @@ void note_written_gradient(Executor& ex, graph::Value* target, bool any) {
       return;
     }
     if (!is_input) break_graph("CD0416", "what has a gradient, past it");
+    refuse_write_beside_view(ex, *input_of(capture, target));
     capture.updated_leaves.insert(base);
     return;
   }

@@ -20,6 +20,7 @@ VIEWS = {
     "reshaped": lambda x: x.reshape(3, 2),
     "expanded": lambda x: x[:1].expand(2, 3),
     "unfolded": lambda x: x.unfold(0, 1, 1),
+    "at strides": lambda x: x.as_strided((2, 2), (3, 1)),
     "alias": lambda x: x[...],
     "of a view": lambda x: x.T[1:].unsqueeze(0),
     "unbind": lambda x: x.unbind(0)[1],
@@ -384,6 +385,64 @@ def test_stale_rows_beside_parameters():
             function(first, weight)
     with torch.no_grad():
         assert compiled(first, weight) is True
+
+
+def written_before(view, other):
+    with torch.no_grad():
+        other.zero_()
+    return [row * 2 for row in view.unbind(0)]
+
+
+def written_after(view, other):
+    rows = [row * 2 for row in view.unbind(0)]
+    with torch.no_grad():
+        other.zero_()
+    return rows
+
+
+def written_through_a_view(view, other):
+    with torch.no_grad():
+        other[:1].view(-1).zero_()
+    return view * 2
+
+
+def views_apart(base):
+    with torch.no_grad():
+        return base[:2], base[2:]
+
+
+def empty_view(base):
+    with torch.no_grad():
+        return base[:0], base
+
+
+ARGUMENTS = {
+    "parts": lambda: views_apart(torch.ones(4, requires_grad=True)),
+    "nothing of a leaf": lambda: empty_view(torch.ones(4, requires_grad=True)),
+    "of an empty leaf": lambda: empty_view(torch.ones(0, requires_grad=True)),
+    "no history": lambda: views_apart(torch.ones(4)),
+    "made in grad mode": lambda: (base := torch.ones(4, requires_grad=True), (base[:2], base[2:].detach()))[1],
+}
+
+
+@pytest.mark.parametrize("write", [written_before, written_after, written_through_a_view])
+@pytest.mark.parametrize("name", ARGUMENTS)
+@pytest.mark.parametrize("apart_first", [False, True])
+def test_an_argument_is_a_view_beside_what_is_written_to(write, name, apart_first):
+    """PyTorch counts the write whether or not the two share elements."""
+    compiled = cdynamo.optimize(write)
+    if apart_first:
+        compiled(torch.ones(2, requires_grad=True), torch.ones(2, requires_grad=True))
+    ends = []
+    for run in (write, compiled, compiled):
+        view, other = ARGUMENTS[name]()
+        try:
+            result = run(view, other)
+            ends.append([(row.tolist(), row.requires_grad) for row in result])
+        except RuntimeError as error:
+            ends.append(str(error))
+        ends.append(other.tolist())
+    assert ends[:2] == ends[2:4] == ends[4:]
 
 
 @pytest.mark.parametrize("backend", ["native", "eager"])
