@@ -160,8 +160,42 @@ Value* back_diagonal(Builder& builder, const ViewStep& step, Value* operand, Val
 
 Value* back_detach(Builder&, const ViewStep&, Value*, Value* content) { return content; }
 
-Value* back_window(Builder&, const ViewStep&, Value*, Value*) {
-  throw Unsupported("a write through overlapping windows (unfold, as_strided)");
+// `into` with `part` for its elements along `dim` from `first` on.
+Tensor put(Tensor into, Tensor part, int64_t dim, Sym first) {
+  if (same_sizes(into.builder->sym(), into.sizes(), part.sizes())) return part;
+  std::vector<Sym> start(into.rank(), 0), step(into.rank(), 1);
+  start[dim] = first;
+  return wrap(*into.builder,
+              into.builder->call1("core.slice_scatter", {into.value, part.value, start, step}));
+}
+
+// Windows along one dim that do not overlap: all but the last one are rows of a step's length of which they take the first part.
+Value* back_window(Builder& builder, const ViewStep& step, Value* operand, Value* content) {
+  const Args args(step.op->parsed[step.overload], step.args);
+  const std::vector<int64_t> dims = args.constants("dims");
+  const Sym size = args.sizes("kernel")[0], stride = args.sizes("stride")[0], count = args.sizes("out")[0];
+  const bool single = dims.size() == 1 && same_size(builder.sym(), count, 1);
+  const bool apart = dims.size() == 1 && args.sizes("dilation")[0] == Sym(1) &&
+                     (single || !less(builder.sym(), stride, size));
+  if (!apart) throw Unsupported("a write through overlapping windows (unfold, as_strided)");
+  const int64_t dim = dims[0];
+  Tensor into = wrap(builder, operand), windows = wrap(builder, content);
+  std::vector<int64_t> order;
+  for (int64_t d = 0; d + 1 < windows.rank(); ++d) {
+    order.push_back(d);
+    if (d == dim) order.push_back(windows.rank() - 1);
+  }
+  windows = permute(windows, order);
+  if (!single) {
+    const Sym length = (count - 1) * stride;
+    const Tensor beginning = slice(into, dim, 0, length);
+    std::vector<Sym> in_rows = into.sizes();
+    in_rows[dim] = count - 1;
+    in_rows.insert(in_rows.begin() + dim + 1, stride);
+    const Tensor rows = put(reshape(beginning, in_rows), slice(windows, dim, 0, count - 1), dim + 1, 0);
+    into = put(into, reshape(rows, beginning.sizes()), dim, 0);
+  }
+  return put(into, select(windows, dim, count - 1), dim, (count - 1) * stride).value;
 }
 
 }  // namespace

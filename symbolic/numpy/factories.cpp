@@ -356,6 +356,34 @@ ValuePtr sliding_windows(Executor& ex, PyObject* callable, const CallArgs& args)
   });
 }
 
+// numpy.lib.stride_tricks.as_strided(x, shape=None, strides=None): strides are in bytes.
+ValuePtr as_strided(Executor& ex, PyObject* callable, const CallArgs& args) {
+  const std::vector<ValuePtr> given =
+      bind_arguments(ex, "as_strided", args, {"x", "shape?", "strides?", "subok?", "writeable?"});
+  auto* array = dynamic_cast<NumpyValue*>(given[0].get());
+  if (!array || given[3] || given[4]) break_graph("CD0500", "as_strided of these arguments");
+  const auto is_given = [&](int i) { return given[i] && !is_none(given[i]); };
+  for (int i : {1, 2})
+    if (is_given(i) && !sequence_items(ex, given[i])) break_graph("CD0500", "as_strided of these arguments");
+  const graph::TensorType& type = array->array_type();
+  const std::vector<Sym> sizes = is_given(1) ? shape_argument(ex, given[1]) : type.sizes;
+  std::vector<Sym> strides = graph::contiguous_strides(sizes);
+  if (is_given(2)) {
+    strides = shape_argument(ex, given[2]);
+    const Sym item = int64_t{runtime::bytes(type.dtype)};
+    for (Sym& stride : strides) {
+      const Sym elements = floordiv(stride, item);
+      if (!ex.graph().sym->guard_eq(elements * item, stride, "as_strided"))
+        break_graph("CD0500", "as_strided between elements");
+      stride = elements;
+    }
+  }
+  if (sizes.size() != strides.size()) break_graph("CD0500", "as_strided of these arguments");
+  return numpy_call(ex, "call_function", PyRef::borrow(callable), args, [&] {
+    return numpy_array_value(ex, append_call1(ex, "as_strided", {array->value(), sizes, strides}));
+  });
+}
+
 // numpy.where(condition) is nonzero.
 ValuePtr where_function(Executor& ex, PyObject* callable, const CallArgs& args) {
   if (args.positional.size() == 1) return nonzero_function(ex, callable, args);
@@ -496,6 +524,7 @@ constexpr NumpySpecialRow kRows[] = {
     {"numpy.putmask", write_by_numpy_library},
     {"numpy.nonzero", nonzero_function},
     {"numpy.lib.stride_tricks.sliding_window_view", sliding_windows},
+    {"numpy.lib.stride_tricks.as_strided", as_strided},
     {"numpy.unique", inlined},
     {"numpy.bincount", inlined},
     {"numpy.compress", inlined},
