@@ -348,7 +348,10 @@ Training make_training(std::unique_ptr<Graph> function, std::vector<bool> input_
   for (const auto& node : training.function->nodes) {
     if (node->op != &op("core.function")) continue;
     const Args args(node->op->parsed[0], node->args);
-    if (!is_linear(args.graph("backward"), node->results.size())) training.once_differentiable = true;
+    // Nobody knows whether what it gives for some gradients alone adds up to what it gives for all.
+    const bool has_sets = !args.constants("places").empty();
+    if (has_sets || !is_linear(args.graph("backward"), node->results.size()))
+      training.once_differentiable = true;
   }
   return training;
 }

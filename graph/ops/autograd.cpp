@@ -1,4 +1,6 @@
 // What differentiates inside a captured graph: torch.autograd.grad, cdynamo.grad, and Functions of the user.
+#include <numeric>
+
 #include "graph/autograd/autograd.h"
 #include "graph/autograd/recompute.h"
 #include "graph/ops/entry.h"
@@ -44,7 +46,19 @@ std::vector<TensorType> infer_function(Graph&, const Args& args) {
   return types;
 }
 
-// As eager does it: what no gradient came for is zero.
+// For each input, the result of the backward that is its gradient; -1: none.
+std::vector<int64_t> places_of_gradients(const Derivative& d, size_t inputs) {
+  const std::vector<int64_t> places = d.args.constants("places");
+  std::vector<int64_t> own(inputs);
+  std::iota(own.begin(), own.end(), 0);
+  if (places.empty()) return own;
+  size_t came = 0;  // the set of gradients
+  for (size_t i = 0; i < d.grads.size(); ++i) came |= size_t{d.grads[i].value != nullptr} << i;
+  for (size_t i = 0; i < inputs; ++i) own[i] = places.at((came - 1) * inputs + i);
+  return own;
+}
+
+// As eager does it: what no gradient came for is zero, where it is read.
 void function_derivative(Derivative& d) {
   const Graph& backward = d.args.graph("backward");
   const size_t outputs = d.args.values("outputs").size(), inputs = d.args.values("inputs").size();
@@ -60,7 +74,9 @@ void function_derivative(Derivative& d) {
   for (auto node = nodes.rbegin(); made > 0; ++node, --made)
     if ((*node)->op->family == Family::kRandom)
       throw Unsupported("random numbers in the backward of a Function");
-  for (size_t i = 0; i < inputs; ++i) d.set(static_cast<int>(outputs + i), wrap(d.builder, gradients.at(i)));
+  const std::vector<int64_t> places = places_of_gradients(d, inputs);
+  for (size_t i = 0; i < inputs; ++i)
+    if (places[i] >= 0) d.set(static_cast<int>(outputs + i), wrap(d.builder, gradients.at(places[i])));
 }
 
 }  // namespace
@@ -89,8 +105,8 @@ std::vector<OpDef> autograd_ops() {
        .in_place_variant = false},
       {.name = "core.function",
        .family = Family::kIndexing,
-       .schemas = {"core.function(Graph backward, Tensor(a!)[] outputs, Tensor[] inputs, Tensor[] saved) -> "
-                   "Tensor[]"},
+       .schemas = {"core.function(Graph backward, Tensor(a!)[] outputs, Tensor[] inputs, Tensor[] saved, "
+                   "int[] places) -> Tensor[]"},
        .infer = infer_function,
        .derivative = function_derivative,
        .in_place_variant = false,

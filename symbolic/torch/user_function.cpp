@@ -109,14 +109,17 @@ void note_history(Executor& ex, Value* output) {
     if (base == output) const_cast<Value*>(view)->requires_grad = true;
 }
 
-// leave_backward(grad_outputs, outputs, inputs, gradients): the gradients of these inputs of the Function, in terms of
-// the grad_outputs of these outputs.
+// leave_backward(grad_outputs, outputs, inputs, gradients, places): the gradients of these inputs of the Function, in
+// terms of the grad_outputs of these outputs.
 ValuePtr leave_backward(Executor& ex, PyObject*, const CallArgs& args) {
   TensorCapture& capture = tensor_capture(ex);
   const std::vector<Value*> grad_outputs = values_of(ex, args.positional.at(0)),
                             outputs = values_of(ex, args.positional.at(1)),
                             inputs = values_of(ex, args.positional.at(2)),
                             gradients = values_of(ex, args.positional.at(3));
+  std::vector<graph::Sym> places;
+  for (const ValuePtr& place : items_of(ex, args.positional.at(4)))
+    places.emplace_back(PyLong_AsLongLong(constant_object(place)));
   const size_t begin = capture.backward_begins.back();
   capture.backward_begins.pop_back();
   ex.leave_isolated_region();
@@ -124,7 +127,8 @@ ValuePtr leave_backward(Executor& ex, PyObject*, const CallArgs& args) {
       take_backward(ex.graph(), begin, {grad_outputs, outputs, gradients}, ex.state().user_call);
   append_call(
       ex, graph::op("core.function"),
-      {.overload = 0, .args = {std::move(backward.graph), outputs, inputs, std::move(backward.saved)}});
+      {.overload = 0,
+       .args = {std::move(backward.graph), outputs, inputs, std::move(backward.saved), std::move(places)}});
   for (Value* output : outputs) note_history(ex, output);
   return ex.none();
 }

@@ -167,30 +167,61 @@ def differentiate_function(cls, ctx, args, results, items):
     ]
     if not outputs:
         return
-    if not ctx.materialize_grads and len(outputs) > 1:
-        not_captured("a Function of several results that takes None for a gradient")
     # What was saved of the results is what is handed out.
     ctx.to_save = tuple(handed_out(x, results, items) for x in ctx.to_save)
     grad_outputs = enter_backward(tuple(outputs))
-    given = iter(grad_outputs)
-    grads = called_backward(backward_of(cls), ctx, [grad_output_of(ctx, x, outputs, given) for x in items])
+    sets = sets_of_gradients(ctx, grad_outputs)
+    runs = []  # by set: of each argument the gradient, or None
+    for given in sets:
+        pending = iter(given)
+        runs.append(gradients_of(cls, ctx, args, [grad_output_of(ctx, x, outputs, pending) for x in items]))
+    reached = [i for i in range(len(args)) if any(grads[i] is not None for grads in runs)]
+    gradients = [grads[i] for grads in runs for i in reached]
+    places, count = [], 0
+    for grad in gradients:
+        places.append(-1 if grad is None else count)
+        count += grad is not None
+    inputs = tuple(args[i] for i in reached)
+    gradients = tuple(grad for grad in gradients if grad is not None)
+    leave_backward(grad_outputs, tuple(outputs), inputs, gradients, tuple(places) if len(sets) > 1 else ())
+
+
+# A Function that takes None for a gradient is captured once for each set of gradients that may come.
+_MAX_RESULTS_WITHOUT_ZEROS = 4
+
+
+def sets_of_gradients(ctx, grad_outputs):
+    """What the backward may be given, in the order of core.function."""
+    if ctx.materialize_grads:
+        return [grad_outputs]
+    if len(grad_outputs) > _MAX_RESULTS_WITHOUT_ZEROS:
+        not_captured("a Function of many results that takes None for a gradient")
+    return [
+        tuple(grad if n >> i & 1 else None for i, grad in enumerate(grad_outputs))
+        for n in range(1, 2 ** len(grad_outputs))
+    ]
+
+
+def gradients_of(cls, ctx, args, grad_outputs):
+    """What the backward gives for each argument that needs it."""
+    grads = called_backward(backward_of(cls), ctx, grad_outputs)
     if not isinstance(grads, tuple):
         grads = (grads,)
     if len(grads) < len(args) or any(g is not None for g in grads[len(args) :]):
         not_captured("a Function whose backward gives another number of gradients")
-    inputs, gradients = [], []
-    for x, needed, grad in zip(args, ctx.needs_input_grad, grads):
-        if grad is None:
-            continue
-        if not isinstance(x, torch.Tensor) or not isinstance(grad, torch.Tensor):
-            not_captured("a Function whose backward gives a gradient of what has none")
-        if not needed:
-            continue
-        if grad.shape != x.shape:
-            not_captured("a Function whose backward gives a gradient of another shape")
-        inputs.append(x)
-        gradients.append(grad.to(x.dtype))
-    leave_backward(grad_outputs, tuple(outputs), tuple(inputs), tuple(gradients))
+    return [gradient_of(x, needed, grad) for x, needed, grad in zip(args, ctx.needs_input_grad, grads)]
+
+
+def gradient_of(x, needed, grad):
+    if grad is None:
+        return None
+    if not isinstance(x, torch.Tensor) or not isinstance(grad, torch.Tensor):
+        not_captured("a Function whose backward gives a gradient of what has none")
+    if not needed:
+        return None
+    if grad.shape != x.shape:
+        not_captured("a Function whose backward gives a gradient of another shape")
+    return grad.to(x.dtype)
 
 
 def backward_of(cls):

@@ -63,8 +63,11 @@ def enter_backward(tensors):
     raise AssertionError
 
 
-def leave_backward(grad_outputs, outputs, inputs, gradients):
-    """The gradients of `inputs`, in terms of the grad_outputs of `outputs`, are these from here on."""
+def leave_backward(grad_outputs, outputs, inputs, gradients, places):
+    """The gradients of `inputs`, in terms of the grad_outputs of `outputs`, are these from here on.
+
+    `places`: as that of core.function (graph/core.h).
+    """
     raise AssertionError
 
 
