@@ -42,11 +42,12 @@
 //                                                           reads the result alone
 //   core.unit_strides(Tensor self, int[] strides)           along dims of one element the gradient, a view, has these
 //                                                           strides
-//   core.function(Graph backward, Tensor(a!)[] outputs, Tensor[] inputs, Tensor[] saved, int[] places)
+//   core.function(Graph backward, Tensor(a!)[] outputs, Tensor[] inputs, Tensor[] saved, int optional, int[] places)
 //       gives `outputs`, which the forward of a Function of the user has made of `inputs`, cut from them; the gradients
 //       of `inputs` are what `backward` gives for those of `outputs` (zeros for one that does not come), `saved` and the
-//       results. `places`, if not empty, says for each set of gradients that may come (the n-th: the bits of n + 1) and
-//       each of `inputs`, which result of `backward` is its gradient, or -1
+//       results. Of the last `optional` of `outputs` it matters which gradients come: `places` says for each set of them
+//       (bit i of its number: the i-th) and each of `inputs`, which result of `backward` is its gradient, or -1. Where there
+//       are other outputs, and no gradient comes for any of these, there is none
 //
 // Indexing: an index out of range raises IndexError, or what `error` names; negative indices count from the end
 //

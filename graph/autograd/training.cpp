@@ -349,7 +349,7 @@ Training make_training(std::unique_ptr<Graph> function, std::vector<bool> input_
     if (node->op != &op("core.function")) continue;
     const Args args(node->op->parsed[0], node->args);
     // Nobody knows whether what it gives for some gradients alone adds up to what it gives for all.
-    const bool has_sets = !args.constants("places").empty();
+    const bool has_sets = args.constant("optional") > 0;
     if (has_sets || !is_linear(args.graph("backward"), node->results.size()))
       training.once_differentiable = true;
   }

@@ -48,14 +48,18 @@ std::vector<TensorType> infer_function(Graph&, const Args& args) {
 
 // For each input, the result of the backward that is its gradient; -1: none.
 std::vector<int64_t> places_of_gradients(const Derivative& d, size_t inputs) {
-  const std::vector<int64_t> places = d.args.constants("places");
-  std::vector<int64_t> own(inputs);
-  std::iota(own.begin(), own.end(), 0);
-  if (places.empty()) return own;
-  size_t came = 0;  // the set of gradients
-  for (size_t i = 0; i < d.grads.size(); ++i) came |= size_t{d.grads[i].value != nullptr} << i;
-  for (size_t i = 0; i < inputs; ++i) own[i] = places.at((came - 1) * inputs + i);
-  return own;
+  std::vector<int64_t> places(inputs);
+  std::iota(places.begin(), places.end(), 0);
+  const size_t optional = d.args.constant("optional"), others = d.grads.size() - optional;
+  if (optional == 0) return places;
+  const auto comes = [&](size_t i) { return d.grads.at(i).value != nullptr; };
+  size_t set = 0;
+  for (size_t i = 0; i < optional; ++i) set |= size_t{comes(others + i)} << i;
+  bool any = others == 0;
+  for (size_t i = 0; i < others; ++i) any |= comes(i);
+  const std::vector<int64_t> all = d.args.constants("places");
+  for (size_t i = 0; i < inputs; ++i) places[i] = any ? all.at(set * inputs + i) : -1;
+  return places;
 }
 
 // As eager does it: what no gradient came for is zero, where it is read.
@@ -106,7 +110,7 @@ std::vector<OpDef> autograd_ops() {
       {.name = "core.function",
        .family = Family::kIndexing,
        .schemas = {"core.function(Graph backward, Tensor(a!)[] outputs, Tensor[] inputs, Tensor[] saved, "
-                   "int[] places) -> Tensor[]"},
+                   "int optional, int[] places) -> Tensor[]"},
        .infer = infer_function,
        .derivative = function_derivative,
        .in_place_variant = false,

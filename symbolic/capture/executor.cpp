@@ -185,8 +185,9 @@ void Executor::changing(const ValuePtr& value, bool is_live) {
   state_->cyclic[value.get()] = value;
   state_->key_calls.writes = true;
   if (is_live) return mutated(value);
-  // Whether it was made outside is not known.
-  if (isolated_region() && isolated_region()->pure) break_graph("CD0419", isolated_region()->what);
+  // Whether it was made outside is known of lists and cells alone.
+  if (isolated_region() && isolated_region()->pure && !state_->made_in_region.contains(value))
+    break_graph("CD0419", isolated_region()->what);
 }
 
 void Executor::State::note_let_go(PyObject* object) {
@@ -331,7 +332,10 @@ void Executor::advancing() const {
     if (region.may_be_left_out) break_graph("CD0419", region.what);
 }
 
-void Executor::leave_isolated_region() { state_->isolated_regions.pop_back(); }
+void Executor::leave_isolated_region() {
+  if (isolated_region()->pure) state_->made_in_region.clear();
+  state_->isolated_regions.pop_back();
+}
 
 // ---- running
 

@@ -86,7 +86,8 @@ struct Executor::State {
     bool writes = false;  // something has been changed
   } key_calls;
   std::vector<Executor::IsolatedRegion> isolated_regions;  // outermost first
-  std::shared_ptr<FollowedBranches> branches;              // null: what depends on data is not followed
+  std::unordered_set<ValuePtr> made_in_region;  // lists and cells that the innermost pure region has made
+  std::shared_ptr<FollowedBranches> branches;   // null: what depends on data is not followed
 
   // Functions under functools.lru_cache that have dropped results by now for those of captured calls.
   absl::flat_hash_set<PyObject*> caches_that_drop;

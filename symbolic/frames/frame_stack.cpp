@@ -128,6 +128,7 @@ void make_cell(Executor& ex, SymbolicFrame& frame, const Instruction& in) {
   ValuePtr contents = frame.local(ex, in.arg);
   auto cell = std::make_shared<CellValue>(std::move(contents));
   ex.state().cyclic[cell.get()] = cell;
+  if (ex.isolated_region() && ex.isolated_region()->pure) ex.state().made_in_region.insert(cell);
   frame.set_local(in.arg, std::move(cell));
 }
 

@@ -100,6 +100,7 @@ const Maps* maps() {
   made->add_special(loop_rules());
   made->add_special(autograd_call_rules());
   made->add_special(user_function_rules());
+  made->add_special(module_hook_rules());
   made->add_special(data_rules());
   made->add_special(foreach_functions());
   made->add_special(function_transform_rules());
@@ -154,8 +155,8 @@ namespace {
 
 // A rule that runs a function of the program's in a way of its own.
 bool is_transform(SpecialFunction rule) {
-  for (const auto rows :
-       {checkpoint_rules(), way_rules(), user_function_rules(), function_transform_rules(), vmap_rules()})
+  for (const auto rows : {checkpoint_rules(), way_rules(), user_function_rules(), module_hook_rules(),
+                          function_transform_rules(), vmap_rules()})
     for (const SpecialRow& row : rows)
       if (rule && row.apply == rule) return true;
   return false;

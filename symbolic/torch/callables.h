@@ -38,6 +38,7 @@ std::span<const SpecialRow> way_rules();                    // ways.cpp
 std::span<const SpecialRow> loop_rules();                   // loops.cpp
 std::span<const SpecialRow> autograd_call_rules();          // autograd_call.cpp
 std::span<const SpecialRow> user_function_rules();          // user_function.cpp
+std::span<const SpecialRow> module_hook_rules();            // module_hooks.cpp
 std::span<const SpecialRow> data_rules();                   // data_rules.cpp
 std::span<const SpecialRow> foreach_functions();            // foreach.cpp
 std::span<const SpecialRow> function_transform_rules();     // function_transforms.cpp

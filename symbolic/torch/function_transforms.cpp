@@ -99,14 +99,20 @@ ValuePtr level_result(Executor& ex, PyObject*, const CallArgs& args) {
   return stays ? given : make_tensor(ex, append_call1(ex, "detach", {value}));
 }
 
-// level_token(): stands for a level in a function that must not leave the capture.
-class LevelToken final : public SymbolicValue {
+// stays_inside(what): stands for what must not leave the capture, in an object that this is.
+class StaysInside final : public SymbolicValue {
  public:
+  explicit StaysInside(std::string what) : what_(std::move(what)) {}
   PyTypeObject* type() const override { return &PyBaseObject_Type; }
-  std::string describe() const override { return "a level of torch.func"; }
-  RecipePtr recipe(Executor&) override { break_graph("CD0211", "the function that torch.func.vjp gives"); }
+  std::string describe() const override { return what_; }
+  RecipePtr recipe(Executor&) override { break_graph("CD0211", what_); }
+
+ private:
+  std::string what_;
 };
-ValuePtr level_token(Executor&, PyObject*, const CallArgs&) { return std::make_shared<LevelToken>(); }
+ValuePtr stays_inside(Executor&, PyObject*, const CallArgs& args) {
+  return std::make_shared<StaysInside>(PyUnicode_AsUTF8(constant_object(args.positional.at(0))));
+}
 
 // The nodes of a rule belong to its call.
 template <ValuePtr (*rule)(Executor&, PyObject*, const CallArgs&)>
@@ -119,7 +125,7 @@ constexpr SpecialRow kRows[] = {
     {"cdynamo.polyfills.rules.level_variable", recorded<level_variable>},
     {"cdynamo.polyfills.rules.level_gradients", recorded<level_gradients>},
     {"cdynamo.polyfills.rules.level_result", recorded<level_result>},
-    {"cdynamo.polyfills.rules.level_token", level_token},
+    {"cdynamo.polyfills.rules.stays_inside", stays_inside},
 };
 
 }  // namespace

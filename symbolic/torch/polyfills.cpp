@@ -8,6 +8,7 @@ constexpr PolyfillRow kRows[] = {
     {"torch._transformer_encoder_layer_fwd", "transformer_encoder_layer_fwd"},
     {"torch._native_multi_head_attention", "native_multi_head_attention"},
     {"torch.utils.checkpoint.checkpoint", "checkpoint"},
+    {"torch.utils.hooks.BackwardHook", "backward_hook"},
     {"torch.autograd.profiler.record_function", "no_range"},
     {"torch._C.DisableTorchFunctionSubclass", "no_range"},  // of subclasses, which plain tensors are not
     {"torch.optim.optimizer._get_value", "number_of"},

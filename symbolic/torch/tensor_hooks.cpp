@@ -238,7 +238,7 @@ const Node* append_hook(Executor& ex, Value* value, Value* grad_output, Value* g
   const auto last = std::prev(nodes.end());
   append_call(ex, graph::op("core.function"),
               {.overload = 0,
-               .args = {std::move(backward.graph), values, values, std::move(backward.saved),
+               .args = {std::move(backward.graph), values, values, std::move(backward.saved), graph::Sym(0),
                         std::vector<graph::Sym>{}}});
   const Node* hook = nodes.back().get();
   if (uses.first) nodes.splice(std::next(uses.made), nodes, std::next(last));

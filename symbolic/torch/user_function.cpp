@@ -18,6 +18,7 @@ namespace {
 using graph::Value;
 
 constexpr const char* kBackward = "the backward of a Function";
+constexpr const char* kModuleHook = "a backward hook of a module";
 
 [[noreturn]] void refuse(const char* why) { break_graph("CD0404", std::string("a Function ") + why); }
 
@@ -60,6 +61,19 @@ ValuePtr call_apply(Executor& ex, PyObject*, const CallArgs& args) {
   });
 }
 
+// around_backward(function, results): a call that enters the backward of hooks, which read these results of a module.
+ValuePtr around_backward(Executor& ex, PyObject* callable, const CallArgs& args) {
+  const ValuePtr function = args.positional.at(0), results = args.positional.at(1);
+  return recorded_call(ex, "call_function", PyRef::borrow(callable), positional({results}), [&] {
+    const CallScope scope(ex);
+    try {
+      return function->call(ex, positional({results}));
+    } catch (const PythonRaise&) {
+      break_graph("CD0423", "it raises");
+    }
+  });
+}
+
 // ---- the forward's results
 
 // graph_position(): what is made from here on can be told from what was there.
@@ -90,9 +104,12 @@ std::vector<Value*> values_of(Executor& ex, const ValuePtr& tuple) {
   return values;
 }
 
-// enter_backward(tensors): a grad_output for each. What follows is the backward, which eager runs later.
+// enter_backward(tensors): a grad_output for each. What follows is the backward, which eager runs later. With a second
+// argument it is that of a module's hooks.
 ValuePtr enter_backward(Executor& ex, PyObject*, const CallArgs& args) {
-  ex.enter_isolated_region(kBackward, ex.isolated_region() ? ex.isolated_region()->region : 0);
+  const bool is_hook = args.positional.size() > 1;
+  ex.enter_isolated_region(is_hook ? kModuleHook : kBackward,
+                           ex.isolated_region() ? ex.isolated_region()->region : 0, /*pure=*/is_hook);
   TensorCapture& capture = tensor_capture(ex);
   capture.autocast.disable();
   capture.backward_begins.push_back(ex.graph().nodes.size());
@@ -109,26 +126,27 @@ void note_history(Executor& ex, Value* output) {
     if (base == output) const_cast<Value*>(view)->requires_grad = true;
 }
 
-// leave_backward(grad_outputs, outputs, inputs, gradients, places): the gradients of these inputs of the Function, in
-// terms of the grad_outputs of these outputs.
+// leave_backward(grad_outputs, outputs, inputs, gradients, optional, places): the gradients of these inputs of the
+// Function, in terms of the grad_outputs of these outputs; the last two are those of core.function.
 ValuePtr leave_backward(Executor& ex, PyObject*, const CallArgs& args) {
   TensorCapture& capture = tensor_capture(ex);
   const std::vector<Value*> grad_outputs = values_of(ex, args.positional.at(0)),
                             outputs = values_of(ex, args.positional.at(1)),
                             inputs = values_of(ex, args.positional.at(2)),
                             gradients = values_of(ex, args.positional.at(3));
+  const graph::Sym optional(PyLong_AsLongLong(constant_object(args.positional.at(4))));
   std::vector<graph::Sym> places;
-  for (const ValuePtr& place : items_of(ex, args.positional.at(4)))
+  for (const ValuePtr& place : items_of(ex, args.positional.at(5)))
     places.emplace_back(PyLong_AsLongLong(constant_object(place)));
   const size_t begin = capture.backward_begins.back();
   capture.backward_begins.pop_back();
   ex.leave_isolated_region();
   BackwardGraph backward =
       take_backward(ex.graph(), begin, {grad_outputs, outputs, gradients}, ex.state().user_call);
-  append_call(
-      ex, graph::op("core.function"),
-      {.overload = 0,
-       .args = {std::move(backward.graph), outputs, inputs, std::move(backward.saved), std::move(places)}});
+  append_call(ex, graph::op("core.function"),
+              {.overload = 0,
+               .args = {std::move(backward.graph), outputs, inputs, std::move(backward.saved), optional,
+                        std::move(places)}});
   for (Value* output : outputs) note_history(ex, output);
   return ex.none();
 }
@@ -146,6 +164,7 @@ constexpr SpecialRow kRows[] = {
     {"torch.autograd.function.Function.apply.__func__", call_apply},
     {"torch._C._FunctionBase.__dict__.apply", call_apply},  // Function's from torch 2.14 on
     {"cdynamo.polyfills.rules.graph_position", graph_position},
+    {"cdynamo.polyfills.rules.around_backward", around_backward},
     {"cdynamo.polyfills.rules.own_tensor", own_tensor},
     {"cdynamo.polyfills.rules.enter_backward", enter_backward},
     {"cdynamo.polyfills.rules.leave_backward", leave_backward},

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "symbolic/capture/executor_state.h"
 #include "symbolic/capture/value_factories.h"
 #include "symbolic/interop/finalizers.h"
 #include "symbolic/values/builtin_method.h"
@@ -27,7 +28,11 @@ ListValue::ListValue(PyRef object, SourcePtr from) : object_(std::move(object)) 
 std::shared_ptr<ListValue> new_list(std::vector<ValuePtr> items) {
   return std::make_shared<ListValue>(std::move(items));
 }
-ValuePtr make_list(Executor&, std::vector<ValuePtr> items) { return new_list(std::move(items)); }
+ValuePtr make_list(Executor& ex, std::vector<ValuePtr> items) {
+  ValuePtr list = new_list(std::move(items));
+  if (ex.isolated_region() && ex.isolated_region()->pure) ex.state().made_in_region.insert(list);
+  return list;
+}
 
 ListValue* list_in(const ValuePtr& value) {
   if (auto* list = dynamic_cast<ListValue*>(value.get())) return list;

@@ -170,36 +170,43 @@ def differentiate_function(cls, ctx, args, results, items):
     # What was saved of the results is what is handed out.
     ctx.to_save = tuple(handed_out(x, results, items) for x in ctx.to_save)
     grad_outputs = enter_backward(tuple(outputs))
-    sets = sets_of_gradients(ctx, grad_outputs)
-    runs = []  # by set: of each argument the gradient, or None
-    for given in sets:
+    optional = 0 if ctx.materialize_grads else len(outputs)
+    runs = []  # by set of gradients: the gradient of each argument
+    for given in sets_of_gradients(grad_outputs, optional):
         pending = iter(given)
-        runs.append(gradients_of(cls, ctx, args, [grad_output_of(ctx, x, outputs, pending) for x in items]))
-    reached = [i for i in range(len(args)) if any(grads[i] is not None for grads in runs)]
-    gradients = [grads[i] for grads in runs for i in reached]
-    places, count = [], 0
-    for grad in gradients:
-        places.append(-1 if grad is None else count)
-        count += grad is not None
-    inputs = tuple(args[i] for i in reached)
-    gradients = tuple(grad for grad in gradients if grad is not None)
-    leave_backward(grad_outputs, tuple(outputs), inputs, gradients, tuple(places) if len(sets) > 1 else ())
+        if all(grad is None for grad in given):
+            runs.append([None] * len(args))
+        else:
+            runs.append(gradients_of(cls, ctx, args, [grad_output_of(ctx, x, outputs, pending) for x in items]))
+    leave_backward_of_sets(grad_outputs, tuple(outputs), args, runs, optional)
 
 
-# A Function that takes None for a gradient is captured once for each set of gradients that may come.
-_MAX_RESULTS_WITHOUT_ZEROS = 4
+# What takes None for a gradient is captured once for each set of gradients that may come.
+_MAX_OPTIONAL_GRADIENTS = 4
 
 
-def sets_of_gradients(ctx, grad_outputs):
-    """What the backward may be given, in the order of core.function."""
-    if ctx.materialize_grads:
-        return [grad_outputs]
-    if len(grad_outputs) > _MAX_RESULTS_WITHOUT_ZEROS:
-        not_captured("a Function of many results that takes None for a gradient")
+def sets_of_gradients(grad_outputs, optional):
+    """What a backward may be given, by set of the last `optional` gradients: None for those that do not come."""
+    if optional > _MAX_OPTIONAL_GRADIENTS:
+        not_captured("a backward of many results that takes None for a gradient")
+    first = len(grad_outputs) - optional
     return [
-        tuple(grad if n >> i & 1 else None for i, grad in enumerate(grad_outputs))
-        for n in range(1, 2 ** len(grad_outputs))
+        tuple([grad if i < first or n >> (i - first) & 1 else None for i, grad in enumerate(grad_outputs)])
+        for n in range(2**optional)
     ]
+
+
+def leave_backward_of_sets(grad_outputs, outputs, args, runs, optional):
+    """leave_backward, with what each run gives for each of the arguments, a gradient or None."""
+    reached = [i for i in range(len(args)) if any(grads[i] is not None for grads in runs)]
+    places, gradients = [], []
+    for grads in runs:
+        for i in reached:
+            places.append(-1 if grads[i] is None else len(gradients))
+            if grads[i] is not None:
+                gradients.append(grads[i])
+    inputs = tuple([args[i] for i in reached])
+    leave_backward(grad_outputs, outputs, inputs, tuple(gradients), optional, tuple(places) if optional else ())
 
 
 def gradients_of(cls, ctx, args, grad_outputs):

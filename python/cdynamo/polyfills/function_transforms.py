@@ -2,7 +2,7 @@
 
 import torch
 
-from cdynamo.polyfills.rules import level_gradients, level_result, level_token, level_variable, not_captured
+from cdynamo.polyfills.rules import level_gradients, level_result, level_variable, not_captured, stays_inside
 
 
 def _map(function, tree):
@@ -69,7 +69,7 @@ def func_grad(func, argnums, has_aux, args, kwargs):
 
 def func_vjp(func, *primals, has_aux=False):
     grad_mode = torch.is_grad_enabled()
-    token = level_token()
+    token = stays_inside("the function that torch.func.vjp gives")
     given = _map(_variable, primals)
     variables = tuple(_leaves(given))
     with torch.enable_grad():

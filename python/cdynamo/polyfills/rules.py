@@ -58,16 +58,46 @@ def own_tensor(tensor, position):
     raise AssertionError
 
 
-def enter_backward(tensors):
-    """The gradient of each of `tensors`. What is captured until leave_backward is the backward of a Function."""
+def enter_backward(tensors, is_hook=False):
+    """The gradient of each of `tensors`. What follows, up to leave_backward, is a backward, or hooks of a module."""
     raise AssertionError
 
 
-def leave_backward(grad_outputs, outputs, inputs, gradients, places):
+def leave_backward(grad_outputs, outputs, inputs, gradients, optional, places):
     """The gradients of `inputs`, in terms of the grad_outputs of `outputs`, are these from here on.
 
-    `places`: as that of core.function (graph/core.h).
+    `optional`, `places`: those of core.function (graph/core.h).
     """
+    raise AssertionError
+
+
+def around_backward(function, results):
+    """`function(results)`, which enters the backward of a module's hooks."""
+    raise AssertionError
+
+
+def hooks_are_captured():
+    """Ends the graph where backward hooks of modules are left to Python."""
+    raise AssertionError
+
+
+def hooks_not_captured(what):
+    """Ends the graph before the call of the module."""
+    raise AssertionError(what)
+
+
+def hooked_copy(tensor):
+    """What stands for `tensor` on the other side of a module's hooks, and gets its history from leave_backward."""
+    raise AssertionError
+
+
+def any_depends_on(results, arguments):
+    """Whether a gradient flows from one of the `results` to one of the `arguments`."""
+    raise AssertionError
+
+
+def move_behind(copies, position):
+    """What was captured since the graph's `position` comes to stand right behind the `copies`."""
     raise AssertionError
 
 
@@ -91,8 +121,8 @@ def level_result(value, grad_mode, variables):
     raise AssertionError
 
 
-def level_token():
-    """What makes a function that refers to it stay inside of the capture."""
+def stays_inside(what):
+    """What makes an object or function that refers to it, `what` it is, stay inside of the capture."""
     raise AssertionError
 
 

@@ -50,6 +50,7 @@ from cdynamo.polyfills.distributions import (  # noqa: F401
     standard_gamma,
 )
 from cdynamo.polyfills.function_transforms import func_grad, func_grad_and_value, func_vjp  # noqa: F401
+from cdynamo.polyfills.module_hooks import backward_hook  # noqa: F401
 from cdynamo.polyfills.recurrent import (  # noqa: F401
     check_hidden_size,
     gru,
