@@ -30,7 +30,7 @@ def show_warning(
 
 
 def raise_decimal_flags(*signals: Any) -> None:
-    """Sets these flags in the thread's context of decimal: operations raised them that were computed while capturing."""
+    """Sets flags in the thread's context of decimal: operations raised them that were computed while capturing."""
     import decimal
 
     flags = decimal.getcontext().flags

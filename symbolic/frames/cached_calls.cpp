@@ -9,7 +9,9 @@
 #include "symbolic/frames/output.h"
 #include "symbolic/interop/cached_function.h"
 #include "symbolic/values/builtins.h"
+#include "symbolic/values/module_value.h"
 #include "symbolic/values/tuple.h"
+#include "symbolic/values/user_object.h"
 #include "symbolic/values/value_tools.h"
 
 namespace cdynamo::symbolic {
@@ -108,6 +110,58 @@ ValuePtr filled_value(Executor& ex, const KnownCall& call) {
   return held_value(ex, call);
 }
 
+// Whether what a global or a cell holds is taken not to change: not so the state of a program.
+bool is_definition(PyObject* object, int depth);
+
+// Whether the function computes of its arguments alone, so that a result that is held is the one that it would give again. It reads
+// no numbers, containers or objects of its module's, nor of its closure.
+bool reads_no_state(PyObject* function, PyObject* code_object, int depth) {
+  constexpr int kDeepest = 5;
+  if (depth > kDeepest) return false;
+  auto* code = reinterpret_cast<PyCodeObject*>(code_object);
+  PyObject* globals = PyFunction_GET_GLOBALS(function);
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(code->co_names); ++i) {
+    PyObject* found = PyDict_GetItemWithError(globals, PyTuple_GET_ITEM(code->co_names, i));
+    if (found && !is_definition(found, depth)) return false;
+  }
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(code->co_consts); ++i) {
+    PyObject* constant = PyTuple_GET_ITEM(code->co_consts, i);
+    if (PyCode_Check(constant) && !reads_no_state(function, constant, depth + 1)) return false;
+  }
+  return true;
+}
+
+bool is_definition(PyObject* object, int depth) {
+  if (PyModule_Check(object)) return is_library_module(object);
+  if (PyType_Check(object) || PyCFunction_Check(object)) return true;
+  if (!PyFunction_Check(object)) return false;
+  if (PyObject* closure = PyFunction_GET_CLOSURE(object))
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(closure); ++i) {
+      PyObject* held = PyCell_GET(PyTuple_GET_ITEM(closure, i));
+      if (!held || !is_definition(held, depth + 1)) return false;
+    }
+  return reads_no_state(object, PyFunction_GET_CODE(object), depth + 1);
+}
+
+// A number, or a tuple of numbers: what it is says what the cache holds of it.
+bool is_number(Executor& ex, const ValuePtr& value) {
+  if (value->type() == &PyLong_Type || value->type() == &PyFloat_Type) return true;
+  auto* tuple = value->type() == &PyTuple_Type ? tuple_in(value) : nullptr;
+  return tuple &&
+         std::ranges::all_of(tuple->items(ex), [&](const ValuePtr& item) { return is_number(ex, item); });
+}
+
+// The arguments, of which those that change from call to call are pinned to what they are.
+CallArgs pinned(Executor& ex, const CallArgs& args) {
+  CallArgs pinned = args;
+  const auto pin = [&](ValuePtr& value) {
+    if (is_number(ex, value) && !known_object(ex, value)) value = ex.constant(value->hash_key(ex));
+  };
+  for (ValuePtr& value : pinned.positional) pin(value);
+  for (Keyword& keyword : pinned.keywords) pin(keyword.value);
+  return pinned;
+}
+
 // Makes a call of the cached function itself one of the effects: it counts its calls, holds what they give, and is the
 // one to know whether it was called before.
 void replay_call(Executor& ex, const ValuePtr& callable, const CallArgs& args, bool is_pure) {
@@ -150,6 +204,10 @@ ValuePtr computed_result(Executor& ex, const ValuePtr& callable, const CallArgs&
   const auto told_apart = [&](const ValuePtr& value) { return is_told_apart(ex, value, typed); };
   const bool all_told_apart = std::ranges::all_of(args.positional, told_apart) &&
                               std::ranges::all_of(args.keywords, told_apart, &Keyword::value);
+  // The function may read attributes that have changed since.
+  const auto is_instance = [](const ValuePtr& value) { return dynamic_cast<UserObjectValue*>(value.get()); };
+  if (is_held && std::ranges::any_of(args.positional, is_instance))
+    break_graph("CD0202", callable->describe());
   if (is_plain(computed->type()) && (all_told_apart || !is_held)) return computed;
   // Of sizes that change, the parts of a tuple.
   if (computed->type() == &PyTuple_Type && tuple_in(computed) && !computes_tensors) return computed;
@@ -162,8 +220,15 @@ void replay_last(std::vector<Effect>& effects) {
   std::ranges::stable_partition(effects, std::not_fn(is_replayed));
 }
 
-ValuePtr call_cached_function(Executor& ex, const ValuePtr& callable, const CallArgs& args) {
-  const std::optional<KnownCall> known = known_call(ex, *callable, args);
+ValuePtr call_cached_function(Executor& ex, const ValuePtr& callable, const CallArgs& given) {
+  CallArgs args = given;
+  std::optional<KnownCall> known = known_call(ex, *callable, args);
+  // What the cache holds of numbers that change may not be what the function gives by now.
+  const PyRef function = checked(PyObject_GetAttrString(callable->real_object(), "__wrapped__"));
+  if (!known && !is_definition(function.get(), 0)) {
+    args = pinned(ex, args);
+    known = known_call(ex, *callable, args);
+  }
   if (known)
     if (ValuePtr held = held_value(ex, *known)) {
       replay_call(ex, callable, args, true);

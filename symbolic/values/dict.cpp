@@ -166,16 +166,18 @@ void DictValue::complete(Executor& ex) {
   std::optional<absl::flat_hash_map<PyObject*, Py_hash_t>> hashes;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(keys.get()); ++i) {
     PyRef key = PyRef::borrow(PyTuple_GET_ITEM(keys.get(), i));
+    const bool constant = is_plain_constant(key.get()) || PyType_Check(key.get()) ||
+                          (PyTuple_CheckExact(key.get()) && !holds_instance(key.get()));
     const bool may_be_touched = old_index && !holds_instance(checked(PyTuple_Pack(1, key.get())).get());
     PyObject* position = may_be_touched ? PyDict_GetItemWithError(old_index.get(), key.get()) : nullptr;
     if (position) {
       Entry& entry = touched[PyLong_AsSize_t(position)];
       bool there = entry.value || entry.lazy;
-      add({entry.hash_key, entry.key, entry.value, !there || entry.lazy});
+      // It may have been looked up by what is equal: d[True] of {1: ...}.
+      add({constant ? key : entry.hash_key, constant ? ex.constant(key) : entry.key, entry.value,
+           !there || entry.lazy});
       continue;
     }
-    bool constant = is_plain_constant(key.get()) || PyType_Check(key.get()) ||
-                    (PyTuple_CheckExact(key.get()) && !holds_instance(key.get()));
     ValuePtr value = constant ? ex.constant(key) : ex.wrap(key.get(), key_at_source(source, i));
     PyRef hash_key = constant ? key : value->hash_key(ex);
     Entry& entry = add({hash_key, value, nullptr, true, hash_key.get() == key.get() ? PyRef() : key});
