@@ -73,10 +73,7 @@ bool is_thread_local(const PyTypeObject* type) { return std::string_view(type->t
 
 bool has_instance_dict(PyTypeObject* type) {
   if (is_thread_local(type)) return true;
-#if PY_VERSION_HEX >= 0x030C0000
-  if (PyType_HasFeature(type, Py_TPFLAGS_MANAGED_DICT)) return true;
-#endif
-  return type->tp_dictoffset != 0;
+  return type->tp_dictoffset != 0 || PyType_HasFeature(type, Py_TPFLAGS_MANAGED_DICT);
 }
 
 const ValuePtr kNoStorage;
