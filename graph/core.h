@@ -121,7 +121,7 @@
 //   core.library(Tensor[] inputs, str name, str attributes, int call, int differentiable, int[] gradient_strides=[])
 //       called at run time by the number `call`; name and attributes are for readers. Results have the types that
 //       capture found. `differentiable`: a bit for each that has a gradient, from bit 10 on one for each float operand
-//       that has, and bit 20 where the derivative reads the results; -1: no derivative. `gradient_strides`: those of
+//       that has, and bit 20 where the derivative reads the results; -1: none is known; -2: PyTorch has none. `gradient_strides`: those of
 //       the gradients of all float operands; none: row-major
 //   core.library_backward(Tensor[] inputs, Tensor[] grads, str name, int call)
 //       the gradients of the operator's operands of a float type; `inputs` are these, and its results where the derivative
@@ -135,7 +135,9 @@ namespace cdynamo::graph {
 
 // Numbers of library calls are multiples of 1 << kMostLibraryResults.
 inline constexpr int kMostLibraryResults = 10;
-// Bits of `differentiable`. From kUnsaved on: operands that eager does not save, so that programs may write to them.
+// Values of `differentiable`.
+inline constexpr int64_t kNoDerivative = -1, kNeverDifferentiable = -2;
+// Its bits. From kUnsaved on: operands that eager does not save, so that programs may write to them.
 inline constexpr int kReadsResults = 2 * kMostLibraryResults, kUnsaved = kReadsResults + 1;
 
 bool is_core(const OpDef& op);

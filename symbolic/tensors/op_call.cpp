@@ -347,16 +347,20 @@ std::vector<graph::Value*> append_library_call(Executor& ex, std::vector<graph::
   const bool any_gradient = any_requires_grad(tensor_capture(ex), args);
   bool any_float = false;
   for (const graph::TensorType& type : types) any_float |= runtime::is_float(type.dtype);
+  // A backward may call what nobody differentiates.
+  const bool in_backward = !capture.backward_begins.empty();
+  const bool has_derivative =
+      differentiable >= 0 || (differentiable == graph::kNeverDifferentiable && in_backward);
   // Of operators that cost much as a rule, and that the derivative computes once more, as PyTorch's does not.
   const bool is_dear = !call.gradient_strides.empty() && ex.state().request.leaves_loops;
-  if (any_gradient && capture.grad_mode && any_float && (differentiable < 0 || is_dear))
+  if (any_gradient && capture.grad_mode && any_float && (!has_derivative || is_dear))
     break_graph("CD0417", name + " is called in PyTorch's library");
   std::vector<graph::Value*> results = ex.builder().append(graph::op("core.library"), 0, std::move(args),
                                                            std::move(types), /*in_place=*/false);
   note_results(ex, *results.at(0)->node, any_gradient);
   for (size_t i = 0; i < results.size(); ++i)
-    results[i]->requires_grad =
-        results[i]->requires_grad && i < graph::kMostLibraryResults && differentiable >> i & 1;
+    results[i]->requires_grad = results[i]->requires_grad && i < graph::kMostLibraryResults &&
+                                differentiable >= 0 && differentiable >> i & 1;
   return results;
 }
 

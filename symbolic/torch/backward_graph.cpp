@@ -5,6 +5,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
+#include "graph/core.h"
 #include "graph/op.h"
 #include "symbolic/capture/value.h"
 
@@ -80,10 +81,11 @@ class Taker {
   absl::flat_hash_map<const Value*, Value*> images_;
 };
 
-// In PyTorch: nobody differentiates it.
-bool has_no_derivative(const Node& node) {
-  const std::string_view name = graph::Args(node.op->parsed[node.overload], node.args).string("name");
-  return name == "aten::_standard_gamma_grad" || name == "aten::_dirichlet_grad";
+// A call that a backward may make, since nobody differentiates it.
+bool is_never_differentiated(const Node& node) {
+  static const graph::OpDef* const library = &graph::op("core.library");
+  return node.op == library &&
+         graph::Args(library->parsed[0], node.args).constant("differentiable") == graph::kNeverDifferentiable;
 }
 
 }  // namespace
@@ -100,7 +102,7 @@ Value* new_grad_output(Graph& graph, const Value* of) {
 BackwardGraph take_backward(Graph& outer, size_t begin, const BackwardValues& values, int user_call) {
   for (auto node = std::next(outer.nodes.begin(), static_cast<ptrdiff_t>(begin)); node != outer.nodes.end();
        ++node)
-    if ((*node)->op->family == graph::Family::kLibrary && !has_no_derivative(**node))
+    if ((*node)->op->family == graph::Family::kLibrary && !is_never_differentiated(**node))
       break_graph("CD0404", "a function that is differentiated and calls what is not in the operator table");
   return take_nodes(outer, begin, outer.nodes.size(), values, user_call);
 }

@@ -197,7 +197,7 @@ ValuePtr call_library(Executor& ex, const CallArgs& args) {
       capture.grad_mode && std::ranges::any_of(operands, &graph::Value::requires_grad);
   const auto fits = [&] {
     return !PyUnicode_Check(call.get()) &&
-           !(wants_gradient && integer_attribute(call.get(), "differentiable") < 0);
+           !(wants_gradient && integer_attribute(call.get(), "differentiable") == graph::kNoDerivative);
   };
   if (!changing.are_known() && !fits()) {
     changing = OperandSizes();

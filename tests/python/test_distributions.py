@@ -182,3 +182,17 @@ def test_training_with_posteriors_that_are_drawn_by_pytorch(counts):
     for got, wanted in zip(ends[1], ends[0], strict=True):
         assert_close(got, wanted)
     assert counts.graph_breaks == 0
+
+
+def test_what_pytorch_cannot_differentiate_is_differentiated_by_nobody():
+    """The backwards above call these; a program that asks for their gradients gets eager's error."""
+
+    def slope(x, y):
+        return torch._standard_gamma_grad(x * 1, y).sum()
+
+    for function in (slope, cdynamo.optimize(slope)):
+        x = torch.tensor([1.5, 2.5]).requires_grad_()
+        result = function(x, torch.tensor([0.5, 1.0]))
+        assert result.requires_grad
+        with pytest.raises(NotImplementedError, match="_standard_gamma_grad"):
+            result.backward()

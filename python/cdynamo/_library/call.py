@@ -59,6 +59,9 @@ _FUNCTIONS = {
 }
 _NAMESPACES = ("torch", "torch._C._nn", "torch._C._linalg", "torch._C._fft", "torch._C._special")
 
+# Operators that PyTorch cannot differentiate: backwards call them.
+_WITHOUT_DERIVATIVE = ("aten::_standard_gamma_grad", "aten::_dirichlet_grad")
+
 # Operators whose first result is the operand at the indices that their second one has: where `dim` stands among the
 # arguments, and what it is where it is not given.
 _SELECTIONS: dict[str, tuple[int, int | None]] = {
@@ -226,7 +229,9 @@ class Call:
 
     @property
     def differentiable(self) -> int:
-        """The `flags` of its derivative."""
+        """The `flags` of its derivative; -2: PyTorch has none."""
+        if self.name in _WITHOUT_DERIVATIVE:
+            return -2
         return self._derivative.flags if self._derivative else -1
 
     @property
