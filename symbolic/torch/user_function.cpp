@@ -10,6 +10,7 @@
 #include "symbolic/torch/callables.h"
 #include "symbolic/torch/differentiation.h"
 #include "symbolic/torch/tensor.h"
+#include "symbolic/values/sequence.h"
 #include "symbolic/values/value_tools.h"
 
 namespace cdynamo::symbolic {
@@ -59,6 +60,17 @@ ValuePtr call_apply(Executor& ex, PyObject*, const CallArgs& args) {
       throw;
     }
   });
+}
+
+// is_batched(): whether the call is one of torch.vmap's.
+ValuePtr is_batched(Executor& ex, PyObject*, const CallArgs&) {
+  return make_bool(ex, !tensor_capture(ex).batches.empty());
+}
+
+// has_levels(): whether the call may be one within torch.func.grad or the like.
+ValuePtr has_levels(Executor& ex, PyObject*, const CallArgs&) {
+  const auto is_variable = [](const auto& node) { return node->op->name == "autograd.variable"; };
+  return make_bool(ex, std::ranges::any_of(ex.graph().nodes, is_variable));
 }
 
 // around_backward(function, results): a call that enters the backward of hooks, which read these results of a module.
@@ -164,6 +176,8 @@ constexpr SpecialRow kRows[] = {
     {"torch.autograd.function.Function.apply.__func__", call_apply},
     {"torch._C._FunctionBase.__dict__.apply", call_apply},  // Function's from torch 2.14 on
     {"cdynamo.polyfills.rules.graph_position", graph_position},
+    {"cdynamo.polyfills.rules.is_batched", is_batched},
+    {"cdynamo.polyfills.rules.has_levels", has_levels},
     {"cdynamo.polyfills.rules.around_backward", around_backward},
     {"cdynamo.polyfills.rules.own_tensor", own_tensor},
     {"cdynamo.polyfills.rules.enter_backward", enter_backward},

@@ -8,6 +8,8 @@ from cdynamo.polyfills.rules import (
     enter_backward,
     enter_checkpoint,
     graph_position,
+    has_levels,
+    is_batched,
     leave_backward,
     leave_checkpoint,
     not_captured,
@@ -105,6 +107,10 @@ def function_apply(cls, *args, **kwargs):
     setup = cls.setup_context is not _SingleLevelFunction.setup_context
     if kwargs or (setup and cls.forward.__defaults__):
         not_captured("a Function with keyword arguments or defaults")
+    if not setup and (is_batched() or has_levels()):
+        not_captured("a Function without setup_context under torch.func")
+    if is_batched() and (not cls.generate_vmap_rule or cls.vmap is not Function.vmap):
+        not_captured("a Function whose vmap is its own, or missing")
     if getattr(cls, "boxed_grads_call", False):
         not_captured("a Function with boxed gradients")
     needs = tuple(isinstance(x, torch.Tensor) and x.requires_grad for x in args)

@@ -13,9 +13,11 @@ from cdynamo.polyfills.rules import (
     around_backward,
     enter_backward,
     graph_position,
+    has_levels,
     hooked_copy,
     hooks_are_captured,
     hooks_not_captured,
+    is_batched,
     move_behind,
     stays_inside,
 )
@@ -23,6 +25,8 @@ from cdynamo.polyfills.rules import (
 
 def backward_hook(module, user_hooks, user_pre_hooks):
     hooks_are_captured()
+    if is_batched() or has_levels():
+        hooks_not_captured("PyTorch refuses it under torch.func")
     return ModuleHooks(module, user_hooks, user_pre_hooks)
 
 

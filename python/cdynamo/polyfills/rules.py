@@ -71,6 +71,16 @@ def leave_backward(grad_outputs, outputs, inputs, gradients, optional, places):
     raise AssertionError
 
 
+def is_batched():
+    """Whether this is computed of one example of a batch of torch.vmap's."""
+    raise AssertionError
+
+
+def has_levels():
+    """Whether something has been differentiated by torch.func, and this may be a part of it."""
+    raise AssertionError
+
+
 def around_backward(function, results):
     """`function(results)`, which enters the backward of a module's hooks."""
     raise AssertionError

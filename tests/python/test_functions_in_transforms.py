@@ -1,0 +1,143 @@
+"""Functions of the user under torch.vmap and torch.func.grad: captured where eager would do the same, else eager's."""
+
+from __future__ import annotations
+
+import pytest
+
+import cdynamo
+
+torch = pytest.importorskip("torch")
+from torch.autograd import Function  # noqa: E402
+from torch.func import grad, vmap  # noqa: E402
+
+
+@pytest.fixture(autouse=True)
+def seed():
+    torch.manual_seed(0)
+
+
+class Generated(Function):
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x, y):
+        return x * y.sin()
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(*inputs)
+
+    @staticmethod
+    def backward(ctx, g):
+        x, y = ctx.saved_tensors
+        return 3 * g * y.sin(), g * x * y.cos()
+
+
+class OwnVmap(Function):
+    """What it does to a batch is seen."""
+
+    @staticmethod
+    def forward(x):
+        return x * 2
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        pass
+
+    @staticmethod
+    def backward(ctx, g):
+        return g * 5
+
+    @staticmethod
+    def vmap(info, in_dims, x):
+        return OwnVmap.apply(x) + 100, in_dims[0]
+
+
+class NoVmap(Function):
+    @staticmethod
+    def forward(x):
+        return x * 2
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        pass
+
+    @staticmethod
+    def backward(ctx, g):
+        return g * 5
+
+
+class NoSetup(Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, g):
+        return g * 5
+
+
+PROGRAMS = {
+    "generated": lambda x: vmap(Generated.apply)(x, x.cos()),
+    "generated_for_one": lambda x: vmap(Generated.apply, (0, None))(x, x[0]),
+    "gradient_of_generated": lambda x: vmap(grad(lambda a: Generated.apply(a, a.sin()).sum()))(x),
+    "own_vmap": lambda x: vmap(OwnVmap.apply)(x),
+    "gradient_of_own_vmap": lambda x: vmap(grad(lambda a: OwnVmap.apply(a).sum()))(x),
+    "own_vmap_of_what_is_not_batched": lambda x: vmap(lambda a: a + OwnVmap.apply(x[0]))(x),
+}
+
+
+# Under torch.func.grad alone no rule for vmap is asked for.
+GRADIENTS = {
+    "own_vmap": lambda x: grad(lambda a: OwnVmap.apply(a).sum())(x),
+    "no_vmap": lambda x: grad(lambda a: NoVmap.apply(a).sum())(x),
+}
+
+
+def check(function, requires_grad, **options):
+    results = []
+    for f in (cdynamo.optimize(function, **options), function):
+        x = torch.linspace(-1, 1, 12).view(4, 3).requires_grad_(requires_grad)
+        result = f(x)
+        gradient = torch.autograd.grad(result.sum(), x)[0] if result.requires_grad else None
+        results.append((result.detach(), gradient))
+    torch.testing.assert_close(*(r[0] for r in results))
+    assert (results[0][1] is None) is (results[1][1] is None)
+    if results[0][1] is not None:
+        torch.testing.assert_close(*(r[1] for r in results))
+
+
+@pytest.mark.parametrize("requires_grad", [False, True])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_results_and_gradients(name, requires_grad):
+    check(PROGRAMS[name], requires_grad)
+
+
+@pytest.mark.native
+@pytest.mark.parametrize("requires_grad", [False, True])
+@pytest.mark.parametrize("name", GRADIENTS)
+def test_gradients_without_vmap(name, requires_grad):
+    check(GRADIENTS[name], requires_grad, fullgraph=True)
+
+
+REFUSED = {
+    "no_vmap": lambda x: vmap(NoVmap.apply)(x),
+    "no_setup": lambda x: vmap(NoSetup.apply)(x),
+    "gradient_without_setup": lambda x: grad(lambda a: NoSetup.apply(a).sum())(x),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_eager_refuses(name):
+    messages = []
+    for f in (cdynamo.optimize(REFUSED[name]), REFUSED[name]):
+        with pytest.raises(RuntimeError) as error:
+            f(torch.randn(4, 3))
+        messages.append(str(error.value))
+    assert messages[0] == messages[1]
+
+
+@pytest.mark.native
+def test_one_graph_where_it_is_captured():
+    for name in ("generated", "generated_for_one"):
+        check(PROGRAMS[name], False, fullgraph=True)
