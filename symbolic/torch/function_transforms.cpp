@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "graph/op.h"
+#include "symbolic/capture/executor_state.h"
 #include "symbolic/capture/value_factories.h"
 #include "symbolic/torch/callables.h"
 #include "symbolic/torch/differentiation.h"
@@ -21,8 +22,9 @@ Value* float_value(const ValuePtr& value) {
   return held;
 }
 
-// level_variable(tensor): the tensor as a value of its own.
+// level_variable(tensor): the tensor as a value of its own. Backends in Python see what the program calls, not levels.
 ValuePtr level_variable(Executor& ex, PyObject*, const CallArgs& args) {
+  if (!ex.state().request.is_native) break_graph("CD0404", "torch.func for a backend in Python");
   Value* variable = append_call1(ex, "autograd.variable", {float_value(args.positional.at(0))});
   variable->requires_grad = true;
   return make_tensor(ex, variable);

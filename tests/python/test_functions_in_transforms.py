@@ -113,11 +113,10 @@ def test_results_and_gradients(name, requires_grad):
     check(PROGRAMS[name], requires_grad)
 
 
-@pytest.mark.native
 @pytest.mark.parametrize("requires_grad", [False, True])
 @pytest.mark.parametrize("name", GRADIENTS)
 def test_gradients_without_vmap(name, requires_grad):
-    check(GRADIENTS[name], requires_grad, fullgraph=True)
+    check(GRADIENTS[name], requires_grad)
 
 
 REFUSED = {
@@ -141,3 +140,5 @@ def test_what_eager_refuses(name):
 def test_one_graph_where_it_is_captured():
     for name in ("generated", "generated_for_one"):
         check(PROGRAMS[name], False, fullgraph=True)
+    for function in GRADIENTS.values():
+        check(function, True, fullgraph=True)
