@@ -3,7 +3,6 @@
 import torch
 
 from cdynamo.polyfills.complex_pairs import (
-    _COMPLEX,
     _REAL,
     _as_complex,
     _check,
@@ -22,6 +21,7 @@ from cdynamo.polyfills.complex_pairs import (
     _sizes,
     _strides_like,
     _strides_of_result,
+    _width,
 )
 from cdynamo.polyfills.rules import not_captured
 
@@ -327,20 +327,6 @@ def where(condition, a, b):
     a, b = _as_complex(a, dtype), _as_complex(b, dtype)
     strides = _strides_of_result(condition, a, b, operator=torch.where)
     return _of(_laid_out_pairs(torch.where(condition.unsqueeze(-1), _pairs(a), _pairs(b)), strides))
-
-
-def _part(x):
-    return _REAL[x.dtype] if x.is_complex() else x.dtype
-
-
-def _width(a, b):
-    """The dtype of both: a tensor without dims does not widen one of floats or complex numbers that has some."""
-    if (a.dim() == 0) != (b.dim() == 0):
-        with_dims = a if a.dim() else b
-        if with_dims.is_complex() or with_dims.is_floating_point():
-            part = _part(with_dims)
-            return _COMPLEX[part] if part in _COMPLEX else not_captured("complex numbers of this width")
-    return torch.complex128 if torch.float64 in (_part(a), _part(b)) else torch.complex64
 
 
 @_rule("masked_fill")

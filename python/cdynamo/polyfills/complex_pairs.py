@@ -62,6 +62,9 @@ def _strides_of_result(*operands, operator=torch.add):
     tensors = [x for x in operands if isinstance(x, torch.Tensor)]
     if not any([1 in x.shape for x in tensors]):
         return None
+    if operator is torch.add and len(tensors) == 2 and any([x.is_complex() for x in tensors]):
+        dtype = _width(*tensors)  # on the CPU what is converted is copied before
+        tensors = [x if x.dtype == dtype or x.device.type != "cpu" else _as_complex(x, dtype) for x in tensors]
     shape = torch.broadcast_shapes(*[x.shape for x in tensors])
     parts = [_plain(x).select(-1, 0) if x.is_complex() else x for x in tensors]
     if len(tensors) == len(operands) and all([x.shape == shape for x in tensors]):
@@ -149,6 +152,20 @@ def _as_complex(x, dtype=None):
     if real.dtype not in _COMPLEX:
         real = real.to(torch.get_default_dtype())
     return _joined(real, torch.zeros_like(real), real.stride() if 1 in real.shape else None)
+
+
+def _part(x):
+    return _REAL[x.dtype] if x.is_complex() else x.dtype
+
+
+def _width(a, b):
+    """The dtype of both: a tensor without dims does not widen one of floats or complex numbers that has some."""
+    if (a.dim() == 0) != (b.dim() == 0):
+        with_dims = a if a.dim() else b
+        if with_dims.is_complex() or with_dims.is_floating_point():
+            part = _part(with_dims)
+            return _COMPLEX[part] if part in _COMPLEX else not_captured("complex numbers of this width")
+    return torch.complex128 if torch.float64 in (_part(a), _part(b)) else torch.complex64
 
 
 def _check(a, b):

@@ -2,7 +2,7 @@
 
 import torch
 
-from cdynamo.polyfills.complex_arithmetic import _part, contiguous
+from cdynamo.polyfills.complex_arithmetic import contiguous
 from cdynamo.polyfills.complex_pairs import (
     _as_complex,
     _dim,
@@ -10,6 +10,7 @@ from cdynamo.polyfills.complex_pairs import (
     _is_complex,
     _of,
     _pairs,
+    _part,
     _parts,
     _plain,
     _rule,
