@@ -18,8 +18,11 @@ std::vector<Value*> expand_dims_body(Builder& b, const Args& args) {
   Dims axes = args.constants("axis");
   int64_t rank = a.rank() + static_cast<int64_t>(axes.size());
   axes = wrap_dims(axes, rank, false);
-  for (int64_t axis : axes) a = wrap(b, b.call1("unsqueeze", {a.value, Sym(axis)}));
-  return one(a);
+  // By reshape, which gives dims of size one other strides than unsqueeze does.
+  std::vector<Sym> sizes(rank, Sym(1));
+  for (int64_t d = 0, from = 0; d < rank; ++d)
+    if (std::ranges::find(axes, d) == axes.end()) sizes[d] = a.size(from++);
+  return forward(b, "view", {a.value, std::move(sizes)});
 }
 std::vector<Value*> squeeze_body(Builder& b, const Args& args) {
   Tensor a = first(b, args);

@@ -18,11 +18,31 @@ std::vector<Sym> target_sizes(const Args& args) {
   return args.value("other")->type.sizes;
 }
 
+// NumPy looks past dims of size one, whose strides PyTorch goes by.
+TensorType reshaped_as_numpy(Graph& graph, const TensorType& self, TensorType result) {
+  if (graph.framework != Framework::kNumpy || result.sizes == self.sizes) return result;
+  TensorType packed = self;
+  packed.sizes.clear(), packed.strides.clear();
+  for (int d = 0; d < self.rank(); ++d) {
+    if (self.sizes[d].maybe_constant() == 1) continue;
+    packed.sizes.push_back(self.sizes[d]);
+    packed.strides.push_back(self.strides[d]);
+  }
+  if (packed.rank() == self.rank()) return result;
+  if (packed.rank() == 0)
+    result.strides.assign(result.rank(), Sym(1));
+  else if (auto strides = view_strides(*graph.sym, packed, result.sizes))
+    result.strides = *std::move(strides);
+  return result;
+}
+
 std::vector<TensorType> infer_view(Graph& graph, const Args& args) {
-  return {view_type(*graph.sym, self_of(args), target_sizes(args))};
+  const TensorType& self = self_of(args);
+  return {reshaped_as_numpy(graph, self, view_type(*graph.sym, self, target_sizes(args)))};
 }
 std::vector<TensorType> infer_reshape(Graph& graph, const Args& args) {
-  return {reshape_type(*graph.sym, self_of(args), target_sizes(args))};
+  const TensorType& self = self_of(args);
+  return {reshaped_as_numpy(graph, self, reshape_type(*graph.sym, self, target_sizes(args)))};
 }
 std::vector<Value*> reshape_body(Builder& b, const Args& args) {
   return one(reshape(self_tensor(b, args), resolve_sizes(b.sym(), self_of(args), target_sizes(args))));

@@ -262,6 +262,8 @@ REARRANGED = {
     "strided column": np.arange(12.0).reshape(3, 4)[::2][:, 1:2],
     "strided": np.arange(12.0).reshape(2, 3, 2)[:1, :, ::2],
     "one element": np.arange(4.0)[::2][:1],
+    "odd strides of one": np.lib.stride_tricks.as_strided(np.arange(90.0), (1, 3, 1, 2), (56, 32, 0, 16)),
+    "ones between": np.arange(6.0).reshape(2, 3).T[:, None][:, :, :1],
 }
 
 
@@ -276,3 +278,26 @@ def test_strides_of_dims_of_size_one_after_reshape(array):
             got, strides = cdynamo.optimize(lambda x, s: (x.reshape(s), x.reshape(s).strides))(array, sizes)
             assert got.strides == strides == expected.strides, sizes
             assert np.shares_memory(got, array)
+
+
+@pytest.mark.parametrize("array", [*REARRANGED.values(), np.ones((0, 2)), np.ones((3, 2))[::-1]])
+def test_expand_dims_gives_the_strides_of_reshape(array):
+    def f(x):
+        return np.expand_dims(x, 0), np.expand_dims(x, -1), np.expand_dims(x, (0, 2)), np.expand_dims(x * 2, 1)
+
+    cdynamo.reset()
+    for got, expected in zip(cdynamo.optimize(f)(array), f(array)):
+        assert got.strides == expected.strides
+        np.testing.assert_array_equal(got, expected)
+
+
+def test_writes_through_expand_dims():
+    def f(x):
+        rows = np.expand_dims(x, 0)
+        rows[0, 1] = 5
+        return rows
+
+    for array in (np.ones((3, 2)), np.ones((2, 3)).T, np.ones((6, 2))[::-2]):
+        ours, theirs = array.copy(order="K"), array.copy(order="K")
+        np.testing.assert_array_equal(cdynamo.optimize(f)(ours), f(theirs))
+        np.testing.assert_array_equal(ours, theirs)
