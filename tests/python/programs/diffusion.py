@@ -229,8 +229,8 @@ def training(optimize):
     return losses, model.state_dict()
 
 
-# `if before >= 0` and `if t > 0`, each a break at one place.
-BRANCHES_ON_DATA = {the_loop_compiled_with_the_model: 1, the_random_loop_compiled_with_the_model: 2}
+# `if t > 0`, of which one way draws random numbers: a break.
+BRANCHES_ON_DATA = {the_random_loop_compiled_with_the_model: 1}
 
 PROGRAMS = [
     deterministic_steps,
