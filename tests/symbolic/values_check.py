@@ -65,7 +65,8 @@ def check(fn, *calls, breaks=0):
             expected = outcome(fn, copy.deepcopy(args))
             assert outcome(compiled, copy.deepcopy(args)) == expected, args
     if breaks is not None:
-        assert cdynamo.counters()["graph_breaks"] - before == breaks
+        counted = cdynamo.counters()["graph_breaks"] - before
+        assert counted == breaks, f"{counted} graph breaks"
 
 
 def check_equal(got, expected):
