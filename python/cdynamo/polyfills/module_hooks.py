@@ -111,7 +111,7 @@ def hooked_gradients(module_hooks, begins, came, grad_outputs):
     grad_inputs = [zeros_for(x) for x in module_hooks.args]
     for i, grad in zip(begins, came):
         grad_inputs[i] = grad
-    result = called_hooks(module_hooks, tuple(grad_inputs), grad_outputs)
+    result = called(module_hooks.hooks, module_hooks, tuple(grad_inputs), grad_outputs, of="arguments")
     # PyTorch looks at all of them.
     checked = [gradient_like(new, old) for new, old in zip(result, grad_inputs)]
     return [checked[i] for i in begins]
@@ -122,14 +122,15 @@ def zeros_for(x):
     return torch.zeros(x.shape, dtype=x.dtype, device=x.device) if isinstance(x, torch.Tensor) else None
 
 
-def called_hooks(module_hooks, grad_inputs, grad_outputs):
-    for hook in module_hooks.hooks:
-        result = hook(module_hooks.module, grad_inputs, grad_outputs)
+def called(hooks, module_hooks, grads, *grad_outputs, of):
+    """What `hooks` leave of `grads`, one for each of the module's arguments or results, which `of` names."""
+    for hook in hooks:
+        result = hook(module_hooks.module, grads, *grad_outputs)
         if result is not None:
-            if len(result) != len(grad_inputs):
-                hooks_not_captured("it gives another number of gradients than the module has arguments")
-            grad_inputs = result
-    return grad_inputs
+            if len(result) != len(grads):
+                hooks_not_captured("it gives another number of gradients than the module has " + of)
+            grads = result
+    return grads
 
 
 def hook_results(module_hooks, ends, results, outer, tokens):
@@ -149,20 +150,10 @@ def hook_results(module_hooks, ends, results, outer, tokens):
 
 def gradients_before(module_hooks, ends, grad_outputs):
     """What those hooks leave of the gradients of the results at `ends`."""
-    after = called_pre_hooks(module_hooks, grad_outputs)
+    after = called(module_hooks.pre_hooks, module_hooks, grad_outputs, of="results")
     if any((old is None) is not (new is None) for old, new in zip(grad_outputs, after)):
         hooks_not_captured("one that runs before the others gives None for a gradient, or one for None")
     return [gradient_like(after[i], grad_outputs[i]) for i in ends]
-
-
-def called_pre_hooks(module_hooks, grad_outputs):
-    for hook in module_hooks.pre_hooks:
-        result = hook(module_hooks.module, grad_outputs)
-        if result is not None:
-            if len(result) != len(grad_outputs):
-                hooks_not_captured("it gives another number of gradients than the module has results")
-            grad_outputs = result
-    return grad_outputs
 
 
 def gradient_like(gradient, like):
