@@ -168,7 +168,7 @@ std::vector<OpDef> advanced_indexing_ops() {
       with_in_place_variant(indexing(
           "index_put",
           {"index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor"},
-          index_put_body, preserved)),
+          index_put_body, preserved_results)),
   };
 }
 

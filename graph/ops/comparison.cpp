@@ -244,10 +244,7 @@ std::vector<OpDef> logic() {
        .family = Family::kComposite,
        .schemas = {"isreal(Tensor self) -> Tensor"},
        .body = CDYNAMO_BODY(return one(full(b, args.value("self")->type.sizes, true, DType::kBool))),
-       .strides =
-           [](Graph& graph, const Args& args, std::vector<TensorType>& results) {
-             results[0].strides = preserved_strides(graph, args.value("self")->type);
-           },
+       .strides = preserved_results,
        .in_place_variant = false},
   };
 }

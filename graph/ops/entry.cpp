@@ -71,6 +71,10 @@ Tensor p_norm(Tensor x, double p, const Dims& dims, bool keepdim) {
   return power_beside_zero(sum(powers, dims, keepdim), 1 / p);
 }
 
+void preserved_results(Graph& graph, const Args& args, std::vector<TensorType>& results) {
+  results[0].strides = preserved_strides(graph, args.value("self")->type);
+}
+
 void strides_of_tensors(Graph& graph, const Args& args, std::vector<TensorType>& results) {
   std::vector<TensorType> iterated;
   for (const Arg& arg : args.all()) {

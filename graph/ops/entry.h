@@ -97,6 +97,8 @@ OpDef composite(std::string_view name, std::vector<std::string_view> schemas, Bo
                 std::vector<std::string_view> torch_names = {}, StridesFn strides = contiguous_results);
 OpDef with_in_place_variant(OpDef op);
 
+// OpDef::strides of what keeps the order of self.
+void preserved_results(Graph& graph, const Args& args, std::vector<TensorType>& results);
 // OpDef::strides where numbers are no operands of eager's iterator, as they are elsewhere.
 void strides_of_tensors(Graph& graph, const Args& args, std::vector<TensorType>& results);
 

@@ -358,16 +358,16 @@ std::vector<OpDef> writing() {
           indexing("index_fill",
                    {"index_fill.int_Scalar(Tensor self, int dim, Tensor index, Scalar value) -> Tensor",
                     "index_fill.int_Tensor(Tensor self, int dim, Tensor index, Tensor value) -> Tensor"},
-                   index_fill_body, preserved)),
+                   index_fill_body, preserved_results)),
       indexing("slice_scatter",
                {"slice_scatter(Tensor self, Tensor src, int dim=0, int? start=None, int? end=None, int "
                 "step=1) -> Tensor"},
-               slice_scatter_body, preserved),
+               slice_scatter_body, preserved_results),
       indexing("select_scatter", {"select_scatter(Tensor self, Tensor src, int dim, int index) -> Tensor"},
-               select_scatter_body, preserved),
+               select_scatter_body, preserved_results),
       indexing("diagonal_scatter",
                {"diagonal_scatter(Tensor self, Tensor src, int offset=0, int dim1=0, int dim2=1) -> Tensor"},
-               diagonal_scatter_body, preserved),
+               diagonal_scatter_body, preserved_results),
   };
 }
 

@@ -32,11 +32,6 @@ inline Dims inverse(const Dims& order) {
   return result;
 }
 
-// OpDef::strides of what keeps the order of self.
-inline void preserved(Graph& graph, const Args& args, std::vector<TensorType>& results) {
-  results[0].strides = preserved_strides(graph, args.value("self")->type);
-}
-
 inline OpDef indexing(std::string_view name, std::vector<std::string_view> schemas, BodyFn body,
                       StridesFn strides = contiguous_results) {
   return composite(name, std::move(schemas), body, {}, strides);

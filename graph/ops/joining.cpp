@@ -170,9 +170,6 @@ std::vector<Value*> flip_body(Builder& b, const Args& args) {
     runtime_error("Input must be >= 2-d.");
   return one(flip(self, dims));
 }
-void preserved_results(Graph& graph, const Args& args, std::vector<TensorType>& results) {
-  results[0].strides = preserved_strides(graph, args.value("self")->type);
-}
 
 Tensor roll_one(Tensor x, int64_t dim, const Sym& shift) {
   SymContext& sym = x.builder->sym();
