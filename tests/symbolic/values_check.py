@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import collections
+import contextlib
 import copy
+import logging
 import random
 import types
 
@@ -54,19 +56,38 @@ def outcome(fn, args):
     return canonical((result, list(args)))
 
 
+@contextlib.contextmanager
+def break_reports():
+    """What is said of the graph breaks of the block, as a list that fills."""
+    reports = []
+    handler = logging.Handler()
+    handler.emit = lambda record: reports.append(record.getMessage())
+    logger = logging.getLogger("cdynamo.graph_breaks")
+    logger.addHandler(handler)
+    logger.propagate = False
+    cdynamo.set_logs(graph_breaks=True)
+    try:
+        yield reports
+    finally:
+        cdynamo.set_logs(graph_breaks=False)
+        logger.propagate = True
+        logger.removeHandler(handler)
+
+
 def check(fn, *calls, breaks=0):
     """Calls `fn` with each tuple of arguments, plain and compiled, twice each; the compiled function is kept."""
     cdynamo.reset()
     cdynamo.config.keep_empty_graphs = True
     compiled = cdynamo.optimize(fn)
     before = cdynamo.counters()["graph_breaks"]
-    for args in calls or ((),):
-        for _ in range(2):
-            expected = outcome(fn, copy.deepcopy(args))
-            assert outcome(compiled, copy.deepcopy(args)) == expected, args
+    with break_reports() as reports:
+        for args in calls or ((),):
+            for _ in range(2):
+                expected = outcome(fn, copy.deepcopy(args))
+                assert outcome(compiled, copy.deepcopy(args)) == expected, args
     if breaks is not None:
         counted = cdynamo.counters()["graph_breaks"] - before
-        assert counted == breaks, f"{counted} graph breaks"
+        assert counted == breaks, "\n".join([f"{counted} graph breaks", *reports])
 
 
 def check_equal(got, expected):
