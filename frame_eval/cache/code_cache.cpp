@@ -140,6 +140,7 @@ void CodeCache::clear() {
     std::swap(*emptied, *signature);
     dropped.push_back(std::move(emptied));
   }
+  forget_loop_cuts(code_);
 }
 
 void CodeCache::retire() {

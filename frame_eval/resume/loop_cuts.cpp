@@ -84,4 +84,8 @@ void note_loop_cuts(PyCodeObject* code, const symbolic::CaptureResult& capture) 
       cut->pays = true;
 }
 
+void forget_loop_cuts(PyCodeObject* code) {
+  if (const CodeOrigin* origin = known_origin(code)) origin->original->cuts.clear();
+}
+
 }  // namespace cdynamo::frame_eval

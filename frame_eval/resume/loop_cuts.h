@@ -10,5 +10,6 @@ namespace cdynamo::frame_eval {
 // dynamic from the first one on.
 void add_loop_cuts(PyCodeObject* code, symbolic::CaptureRequest& request);
 void note_loop_cuts(PyCodeObject* code, const symbolic::CaptureResult& capture);
+void forget_loop_cuts(PyCodeObject* code);
 
 }  // namespace cdynamo::frame_eval

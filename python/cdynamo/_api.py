@@ -121,7 +121,7 @@ def is_compiling() -> bool:
 
 
 def reset() -> None:
-    """Drops all compiled code and what was learnt about dynamic sizes; the next calls compile again."""
+    """Drops all compiled code and what was learnt about sizes and loops; the next calls compile again."""
     _C.reset()
 
 

@@ -101,6 +101,7 @@ class NumpyCallable final : public SymbolicValue {
 
  private:
   ValuePtr call_implementation(Executor& ex, const CallArgs& args);
+  bool is_refused_by_dispatch(const CallArgs& args) const;
   ValuePtr call_complex(Executor& ex, const CallArgs& args);
   ValuePtr take_complex_out(CallArgs& args) const;
   ValuePtr call_into_several(Executor& ex, const CallArgs& args);
@@ -268,8 +269,24 @@ ValuePtr NumpyCallable::call_instead(Executor& ex, const GraphBreak& broken, con
   }
 }
 
+// numpy.hstack(x for x in arrays): NumPy refuses what has no items before it comes to the implementation.
+bool NumpyCallable::is_refused_by_dispatch(const CallArgs& args) const {
+  if (!op_ || op_->parsed[0].params.empty()) return false;
+  const graph::Param& param = op_->parsed[0].params[0];
+  if (param.kind != graph::ParamKind::kTensorList) return false;
+  ValuePtr arrays;
+  if (!args.positional.empty())
+    arrays = args.positional[0];
+  else
+    keyword_of(args, param.name.c_str(), &arrays);
+  const PyTypeObject* type = arrays ? arrays->type() : nullptr;
+  return type && !(type->tp_as_mapping && type->tp_as_mapping->mp_subscript) &&
+         !(type->tp_as_sequence && type->tp_as_sequence->sq_item);
+}
+
 // A function that dispatches: its Python implementation is inlined.
 ValuePtr NumpyCallable::call_implementation(Executor& ex, const CallArgs& args) {
+  if (is_refused_by_dispatch(args)) break_graph("CD0500", describe());
   PyRef implementation = PyRef::steal(PyObject_GetAttrString(object_.get(), "_implementation"));
   if (!implementation) PyErr_Clear();
   if (implementation && PyFunction_Check(implementation.get()))

@@ -346,3 +346,19 @@ def test_int_by_way_of_trunc_warns():
         pytest.skip("int() does not ask for __trunc__")
     with pytest.warns(DeprecationWarning):
         assert cdynamo.optimize(f)(torch.zeros(1)).tolist() == [4.0]
+
+
+def test_reset_forgets_what_was_learnt_of_loops(counts):
+    def program(items):
+        seen = set(items)
+        for item in seen:
+            seen.add(item + 100)
+        return seen
+
+    compiled = cdynamo.optimize(program)
+    for breaks in (1, 2):
+        cdynamo.reset()
+        cdynamo.config.keep_empty_graphs = True
+        with pytest.raises(RuntimeError, match="Set changed size"):
+            compiled([1, 2])
+        assert counts.graph_breaks == breaks

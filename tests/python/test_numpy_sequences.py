@@ -50,6 +50,26 @@ def test_sequences(name):
         assert_same(compiled(x), PROGRAMS[name](x))
 
 
+@pytest.mark.parametrize("name", ["hstack", "vstack", "dstack", "column_stack", "stack", "concatenate"])
+def test_what_has_no_items_is_no_sequence(name):
+    join = getattr(np, name)
+    for arrays in (
+        lambda x: (x for _ in range(2)),
+        lambda x: {0: x}.values(),
+        lambda x: map(np.sqrt, [x]),
+        lambda x: {1, 2},
+    ):
+
+        def function(x, arrays=arrays):
+            return join(arrays(x))
+
+        with pytest.raises(TypeError) as plain:
+            function(X)
+        with pytest.raises(TypeError) as compiled:
+            cdynamo.optimize(function)(X)
+        assert str(compiled.value) == str(plain.value)
+
+
 def test_what_is_added_to_a_list_in_place():
     """CPython asks the array's + first, for lists have no operators of numbers."""
 
