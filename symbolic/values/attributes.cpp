@@ -1,7 +1,8 @@
 #include "symbolic/values/attributes.h"
-#include "symbolic/interop/cached_function.h"
 
+#include "absl/strings/str_cat.h"
 #include "symbolic/capture/value_factories.h"
+#include "symbolic/interop/cached_function.h"
 #include "symbolic/values/builtin_method.h"
 #include "symbolic/values/builtins.h"
 #include "symbolic/values/class_value.h"
@@ -240,6 +241,22 @@ ValuePtr call_type_method(Executor& ex, std::string_view name, const ValuePtr& s
   break_graph("CD0202", "type." + std::string(name) + " of " + self->describe());
 }
 
+// What CPython says where `self` is of another type: slots (wrapperdescr_call) in other words than methods (method_check_args).
+std::string refusal_of(const PyDescrObject* descriptor, const ValuePtr& self) {
+  const std::string of = descriptor->d_type->tp_name, type = type_name(self);
+  const std::string start = absl::StrCat("descriptor '", PyUnicode_AsUTF8(descriptor->d_name), "' ");
+  if (Py_IS_TYPE(descriptor, &PyWrapperDescr_Type))
+    return absl::StrCat(start, "requires a '", of, "' object but received a '", type, "'");
+  return absl::StrCat(start, "for '", of, "' objects doesn't apply to a '", type, "' object");
+}
+
+// By the descriptor's name `self` has the same method: not where its class has another one, and not on a class, whose own
+// attribute is for its instances.
+bool finds_itself(PyObject* descriptor, const ValuePtr& self) {
+  PyObject* name = reinterpret_cast<PyDescrObject*>(descriptor)->d_name;
+  return !PyType_IsSubtype(self->type(), &PyType_Type) && _PyType_Lookup(self->type(), name) == descriptor;
+}
+
 }  // namespace
 
 ValuePtr call_method_descriptor(Executor& ex, PyObject* descriptor, const ValuePtr& self,
@@ -249,10 +266,7 @@ ValuePtr call_method_descriptor(Executor& ex, PyObject* descriptor, const ValueP
   std::string_view name = PyUnicode_AsUTF8(header->d_name);
   auto* object = dynamic_cast<UserObjectValue*>(self.get());
   if (of == &PyType_Type) return call_type_method(ex, name, self, args);
-  if (!PyType_IsSubtype(self->type(), of))
-    raise_error(ex, PyExc_TypeError,
-                "descriptor '" + std::string(name) + "' for '" + of->tp_name +
-                    "' objects doesn't apply to a '" + type_name(self) + "' object");
+  if (!PyType_IsSubtype(self->type(), of)) raise_error(ex, PyExc_TypeError, refusal_of(header, self));
   check_arguments(ex, descriptor, args);
   // dict's own method leaves the order that an OrderedDict keeps behind.
   if (of == &PyDict_Type && PyType_IsSubtype(self->type(), ordered_dict_type()) &&
@@ -261,7 +275,7 @@ ValuePtr call_method_descriptor(Executor& ex, PyObject* descriptor, const ValueP
   if (of == &PyBaseObject_Type && (object || name.starts_with("__setattr")))
     return call_object_method(ex, name, self, args);
   if (!object) {
-    if (of == &PyBaseObject_Type && (name == "__init__" || name == "__eq__" || name == "__ne__"))
+    if (of == &PyBaseObject_Type && (name == "__init__" || name == "__eq__"))
       return call_object_method(ex, name, self, args);
     // A constant of C's own answers itself, and a base in C of an enum as it does for its own instances.
     PyObject* constant = constant_object(self);
@@ -273,6 +287,8 @@ ValuePtr call_method_descriptor(Executor& ex, PyObject* descriptor, const ValueP
       return fold_call(ex, method.get(), args);
     }
     if (ValuePtr result = call_exception_method(ex, self, header->d_name, args)) return result;
+    if (!finds_itself(descriptor, self))
+      break_graph("CD0212", std::string(of->tp_name) + "." + std::string(name) + " of " + self->describe());
     return self->get_attribute(ex, header->d_name)->call(ex, args);
   }
   if (const ValuePtr& storage = object->storage(); storage && PyType_IsSubtype(storage->type(), of)) {

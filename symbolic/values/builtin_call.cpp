@@ -317,6 +317,20 @@ ValuePtr call_opaque(Executor& ex, const ValuePtr& callable, const CallArgs& arg
   break_graph("CD0202", callable->describe());
 }
 
+namespace {
+
+// What CPython says of a call without self: slots (wrapperdescr_call) in other words than methods (method_check_args).
+std::string needs_an_argument(PyObject* descriptor) {
+  const auto* header = reinterpret_cast<PyDescrObject*>(descriptor);
+  if (Py_IS_TYPE(descriptor, &PyWrapperDescr_Type))
+    return absl::StrCat("descriptor '", PyUnicode_AsUTF8(header->d_name), "' of '", header->d_type->tp_name,
+                        "' object needs an argument");
+  const PyRef name = checked(PyObject_GetAttrString(descriptor, "__qualname__"));
+  return absl::StrCat("unbound method ", PyUnicode_AsUTF8(name.get()), "() needs an argument");
+}
+
+}  // namespace
+
 ValuePtr call_builtin(Executor& ex, PyObject* callable, const CallArgs& args) {
   if (auto row = functions().find(callable); row != functions().end()) {
     require_one_argument(ex, callable, args);
@@ -324,7 +338,7 @@ ValuePtr call_builtin(Executor& ex, PyObject* callable, const CallArgs& args) {
   }
   PyTypeObject* kind = Py_TYPE(callable);
   if (kind == &PyMethodDescr_Type || kind == &PyWrapperDescr_Type) {
-    if (args.positional.empty()) raise_error(ex, PyExc_TypeError, "unbound method needs an argument");
+    if (args.positional.empty()) raise_error(ex, PyExc_TypeError, needs_an_argument(callable));
     return call_method_descriptor(ex, callable, args.positional[0], without_first(args));
   }
   if (PyCFunction_Check(callable)) {

@@ -56,6 +56,8 @@ bool is_bound_to_object(PyObject* object) {
 ValuePtr wrap_bound_method(Executor& ex, PyObject* object, const SourcePtr& source) {
   PyRef self = checked(PyObject_GetAttrString(object, "__self__"));
   PyRef name = checked(PyObject_GetAttrString(object, "__name__"));
+  // int.__call__: of a class's metaclass, where looking it up in the class gives another such object, or another method.
+  if (PyType_Check(self.get())) return nullptr;
   // What the class has under the name may be another one, that of a class before the method's in the MRO.
   PyObject* found = _PyType_Lookup(Py_TYPE(self.get()), name.get());
   if (found && PyFunction_Check(found)) return nullptr;
