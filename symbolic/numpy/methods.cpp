@@ -125,6 +125,7 @@ class FlatArray final : public SymbolicValue {
   }
   std::string describe() const override { return "flat of " + array_->describe(); }
   ValuePtr get_item(Executor& ex, const ValuePtr& key) override {
+    require_known_rules(key);
     const ValuePtr items = flat(ex)->get_item(ex, key);
     if (!dynamic_cast<NumpyValue*>(items.get())) return items;  // of constants
     // A copy, also where a slice would be a view.
@@ -132,6 +133,7 @@ class FlatArray final : public SymbolicValue {
   }
   // NumPy repeats what is too short, and leaves out what is too much.
   void set_item(Executor& ex, const ValuePtr& key, const ValuePtr& value) override {
+    require_known_rules(key);
     const graph::Value* given = value ? graph_value(value) : nullptr;
     if (!value || (given && given->type.rank() > 1)) break_graph("CD0503", "such an assignment to flat");
     if (!graph::is_contiguous(*ex.graph().sym, array_of(array_).array_type()))
@@ -151,6 +153,13 @@ class FlatArray final : public SymbolicValue {
   }
 
  private:
+  // None, tuples and a single bool mean something else than to the array that `flat` is taken for.
+  static void require_known_rules(const ValuePtr& key) {
+    const graph::Value* array = graph_value(key);
+    if (is_none(key) || key->type() == &PyTuple_Type ||
+        (array && array->type.rank() == 0 && array->type.dtype == graph::DType::kBool))
+      break_graph("CD0503", "such an index of flat");
+  }
   ValuePtr flat(Executor& ex) { return call_method(ex, array_, "reshape", {ex.constant_int(-1)}); }
   ValuePtr array_;
   RecipePtr recipe_;

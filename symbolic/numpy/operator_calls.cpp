@@ -84,6 +84,12 @@ Value* take_mask(Executor& ex, CallArgs& args) {
   return mask;
 }
 
+// What is no element-wise operator fills its out=: nothing is broadcast to it, and what sums have for a dtype goes by it.
+void require_same_type(const NumpyValue& out, const Value& result) {
+  if (out.array_type().sizes != result.type.sizes || out.array_type().dtype != result.type.dtype)
+    break_graph("CD0501", "out= of another dtype or shape");
+}
+
 // The result, of which the `mask` may choose, is written to `out`, cast as NumPy's "same_kind" allows.
 ValuePtr write_out(Executor& ex, const std::shared_ptr<NumpyValue>& out, Value* result, Value* mask,
                    bool is_unsafe) {
@@ -178,6 +184,7 @@ ValuePtr call_numpy_operator(Executor& ex, const OpDef& op, bool in_place, const
   const graph::Schema& schema = op.parsed[call.overload];
   std::vector<Value*> results = append_call(ex, op, std::move(call), in_place);
   if (in_place) return args.positional.at(0);
+  if (out && op.family != graph::Family::kPointwise) require_same_type(*out, *results.at(0));
   if (out) return write_out(ex, out, results.at(0), mask, is_unsafe);
   if (ValuePtr itself = unsqueezed_argument(op, given, results)) return itself;
   // m[::-1, ...] of no dims is m[()]: a scalar.

@@ -182,3 +182,56 @@ def test_windows_are_not_written():
 
     with pytest.raises(ValueError, match="read-only"):
         cdynamo.optimize(program)(np.arange(6.0))
+
+
+FLAT_KEYS = [
+    None, (), (1,), (1, 2), (...,), (slice(1, 3),), True, [True, False, True], np.array(True), np.array([True] + [False] * 8), 1.0, -1, 9,
+    slice(None, None, -2), ..., [1, 2], [], np.array([[1, 2], [0, 3]]), np.array(3), np.array([9]), "a",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("key", FLAT_KEYS, ids=repr)
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_keys_of_flat(key):
+    def read(x):
+        return x.flat[key]
+
+    def write(x):
+        x.flat[key] = 7
+
+    for program in (read, write):
+        ours, numpys = np.arange(9).reshape(3, 3), np.arange(9).reshape(3, 3)
+        assert outcome(cdynamo.optimize(program), ours) == outcome(program, numpys)
+        np.testing.assert_array_equal(ours, numpys)
+
+
+REDUCED_INTO = {
+    "sum": lambda x, out: np.sum(x, axis=0, out=out),
+    "add.reduce": lambda x, out: np.add.reduce(x, axis=0, keepdims=True, out=out),
+    "max": lambda x, out: x.max(axis=0, out=out),
+    "mean": lambda x, out: np.mean(x, axis=0, out=out),
+    "cumsum": lambda x, out: np.cumsum(x, axis=0, out=out),
+    "matmul": lambda x, out: np.matmul(x, x.T, out=out),
+    "take": lambda x, out: np.take(x, [1, 0], axis=0, out=out),
+    "concatenate": lambda x, out: np.concatenate([x, x], out=out),
+}
+
+
+@pytest.mark.parametrize("name", REDUCED_INTO)
+def test_nothing_is_broadcast_to_what_is_filled(name):
+    program = REDUCED_INTO[name]
+    for dtype in (np.float64, np.float32, np.int8, np.int64):
+        for shape in ((3,), (1, 3), (4, 3), (4, 4), (2, 3), (8, 3), (5, 4, 3), (1,), ()):
+            for x in (np.arange(12.0).reshape(4, 3), np.arange(100, 112, dtype=np.int8).reshape(4, 3)):
+                ours, numpys = np.full(shape, 7, dtype), np.full(shape, 7, dtype)
+                cdynamo.reset()
+                assert outcome(cdynamo.optimize(program), x, ours) == outcome(program, x, numpys), (dtype, shape)
+                np.testing.assert_array_equal(ours, numpys)
+
+
+def outcome(function, *args):
+    try:
+        result = function(*args)
+    except Exception as error:
+        return type(error)
+    return type(result), str(result)
