@@ -26,14 +26,20 @@ const Row* find(PyTypeObject* type) {
       {&PyTupleIter_Type, IteratorKind::kSequence},
       {&PyRangeIter_Type, IteratorKind::kSequence},
       {&PyBytesIter_Type, IteratorKind::kSequence},
+      {&PyListRevIter_Type, IteratorKind::kSequence},
       {type_of_iterator_over(PyRef::steal(PyUnicode_FromString("a"))), IteratorKind::kSequence},
       {type_of_iterator_over(PyRef::steal(PyUnicode_FromString("\u00fc\u4e00"))), IteratorKind::kSequence},
       {&PyDictIterKey_Type, IteratorKind::kEntries},
       {&PyDictIterValue_Type, IteratorKind::kEntries},
       {&PyDictIterItem_Type, IteratorKind::kEntries},
+      {&PyDictRevIterKey_Type, IteratorKind::kEntries},
+      {&PyDictRevIterValue_Type, IteratorKind::kEntries},
+      {&PyDictRevIterItem_Type, IteratorKind::kEntries},
       {&PySetIter_Type, IteratorKind::kEntries},
       {&PyEnum_Type, IteratorKind::kNested},
       {&PyZip_Type, IteratorKind::kNested},
+      {&PyMap_Type, IteratorKind::kNested},
+      {&PyFilter_Type, IteratorKind::kNested},
   };
   for (const Row& row : rows)
     if (row.type == type) return &row;
@@ -49,7 +55,8 @@ bool may_reduce() {
 
 struct Place {
   PyRef sequence;
-  Py_ssize_t index = 0, size = 0;
+  Py_ssize_t index = 0, left = 0;
+  int step = 1;
 };
 
 bool find_place(PyObject* iterator, Place& place) {
@@ -58,10 +65,19 @@ bool find_place(PyObject* iterator, Place& place) {
   place.sequence = PyRef::borrow(PyTuple_GET_ITEM(PyTuple_GET_ITEM(parts.get(), 1), 0));
   if (PyTuple_GET_SIZE(parts.get()) > 2 && PyLong_Check(PyTuple_GET_ITEM(parts.get(), 2)))
     place.index = PyLong_AsSsize_t(PyTuple_GET_ITEM(parts.get(), 2));
-  place.size = PyErr_Occurred() ? -1 : PySequence_Size(place.sequence.get());
-  if (place.index >= 0 && place.size >= 0) return true;
-  PyErr_Clear();
-  return false;
+  const Py_ssize_t size = PyErr_Occurred() ? -1 : PySequence_Size(place.sequence.get());
+  if (place.index < 0 || size < 0) return PyErr_Clear(), false;
+  const bool is_inside = place.index < size;
+  // What is left of an exhausted one is an iterator over an empty list.
+  if (Py_IS_TYPE(iterator, &PyListRevIter_Type)) place.step = -1;
+  place.left = !is_inside ? 0 : place.step < 0 ? place.index + 1 : size - place.index;
+  return true;
+}
+
+PyRef shape_of(const InnerIterators& inner) {
+  PyRef shape = PyRef::steal(Py_BuildValue("(nni)", inner.first, inner.count, inner.strict));
+  if (!shape) PyErr_Clear();
+  return shape;
 }
 
 }  // namespace
@@ -88,8 +104,8 @@ IteratorKind iterator_kind(PyObject* iterator) {
 PyRef upcoming_item(PyObject* iterator, Py_ssize_t after) {
   Place place;
   if (iterator_kind(iterator) != IteratorKind::kSequence || !find_place(iterator, place)) return {};
-  if (after < 0 || after >= place.size - place.index) return {};
-  PyRef item = PyRef::steal(PySequence_GetItem(place.sequence.get(), place.index + after));
+  if (after < 0 || after >= place.left) return {};
+  PyRef item = PyRef::steal(PySequence_GetItem(place.sequence.get(), place.index + place.step * after));
   if (!item) PyErr_Clear();
   return item;
 }
@@ -97,24 +113,29 @@ PyRef upcoming_item(PyObject* iterator, Py_ssize_t after) {
 PyRef upcoming_count(PyObject* iterator) {
   Place place;
   if (iterator_kind(iterator) != IteratorKind::kSequence || !find_place(iterator, place)) return {};
-  PyRef count = PyRef::steal(PyLong_FromSsize_t(place.index < place.size ? place.size - place.index : 0));
+  PyRef count = PyRef::steal(PyLong_FromSsize_t(place.left));
   if (!count) PyErr_Clear();
   return count;
 }
 
 PyRef iterator_part(PyObject* iterator, Py_ssize_t index) {
   if (iterator_kind(iterator) == IteratorKind::kOther) return {};
+  if (index == kInnerIterators) return shape_of(inner_iterators(iterator));
   PyRef parts = reduced(iterator);
   if (!parts) return {};
   PyObject* arguments = PyTuple_GET_ITEM(parts.get(), 1);
   return index < PyTuple_GET_SIZE(arguments) ? PyRef::borrow(PyTuple_GET_ITEM(arguments, index)) : PyRef();
 }
 
-Py_ssize_t inner_iterators(PyObject* iterator) {
-  if (Py_IS_TYPE(iterator, &PyEnum_Type)) return 1;
-  PyRef parts = reduced(iterator);
-  // zip(strict=True) says so in its state.
-  return parts && PyTuple_GET_SIZE(parts.get()) == 2 ? PyTuple_GET_SIZE(PyTuple_GET_ITEM(parts.get(), 1)) : 0;
+InnerIterators inner_iterators(PyObject* iterator) {
+  if (Py_IS_TYPE(iterator, &PyEnum_Type)) return {.count = 1};
+  const PyRef parts = reduced(iterator);
+  if (!parts) return {};
+  InnerIterators inner;
+  inner.first = Py_IS_TYPE(iterator, &PyZip_Type) ? 0 : 1;
+  inner.count = PyTuple_GET_SIZE(PyTuple_GET_ITEM(parts.get(), 1)) - inner.first;
+  inner.strict = PyTuple_GET_SIZE(parts.get()) == 3;  // which is zip's state
+  return inner;
 }
 
 }  // namespace cdynamo::symbolic

@@ -11,7 +11,7 @@ enum class IteratorKind {
   kOther,     // not without running it: a generator, map, what other modules have
   kSequence,  // a place in a list, tuple, range, str or bytes
   kEntries,   // a place among the entries of a dict or the items of a set
-  kNested,    // enumerate and zip: iterators in an iterator
+  kNested,    // enumerate, zip, map, filter: iterators in an iterator
 };
 IteratorKind iterator_kind(PyObject* iterator);
 
@@ -23,9 +23,15 @@ PyRef upcoming_item(PyObject* iterator, Py_ssize_t after);
 // kSequence: how many are left, as an int.
 PyRef upcoming_count(PyObject* iterator);
 // What it is made of: the sequence; the list of the entries that are left; the iterators (of enumerate the
-// count after it).
+// count after it, of map and filter the function before them).
 PyRef iterator_part(PyObject* iterator, Py_ssize_t index);
-// kNested: how many iterators are among that; none of zip(strict=True).
-Py_ssize_t inner_iterators(PyObject* iterator);
+
+// kNested: which of its parts are iterators, and whether it is zip(strict=True).
+struct InnerIterators {
+  Py_ssize_t first = 0, count = 0;
+  bool strict = false;
+};
+InnerIterators inner_iterators(PyObject* iterator);
+constexpr Py_ssize_t kInnerIterators = -1;  // the part that says the same, as a tuple of ints
 
 }  // namespace cdynamo::symbolic

@@ -5,6 +5,7 @@
 #include "symbolic/values/constant.h"
 #include "symbolic/values/deque.h"
 #include "symbolic/values/list.h"
+#include "symbolic/values/live_iterator.h"
 #include "symbolic/values/range.h"
 #include "symbolic/values/release.h"
 #include "symbolic/values/sequence.h"
@@ -306,6 +307,18 @@ class EnumerateIterator final : public IteratorValue {
   ValuePtr iterator_, count_;
 };
 
+// functools.partial(zip, strict=True)
+PyObject* strict_zip() {
+  static PyObject* made = nullptr;
+  if (!made) {
+    const PyRef arguments = checked(Py_BuildValue("(O)", &PyZip_Type));
+    const PyRef options = checked(Py_BuildValue("{sO}", "strict", Py_True));
+    made = checked(PyObject_Call(library_object("functools", "partial"), arguments.get(), options.get()))
+               .release();
+  }
+  return made;
+}
+
 // zip_next (Python/bltinmodule.c), strict mode included.
 class ZipIterator final : public IteratorValue {
  public:
@@ -327,8 +340,7 @@ class ZipIterator final : public IteratorValue {
     return new_tuple(std::move(items));
   }
   RecipePtr make_recipe_now(Executor& ex) override {
-    if (strict_) break_graph("CD0211", "zip(strict=True)");
-    return call_recipe(type_object(&PyZip_Type), recipes_of(ex, iterators_));
+    return call_recipe(strict_ ? strict_zip() : type_object(&PyZip_Type), recipes_of(ex, iterators_));
   }
 
  private:
@@ -435,7 +447,8 @@ std::optional<std::vector<ValuePtr>> IteratorValue::unpack(Executor& ex) {
 }
 
 RecipePtr IteratorValue::recipe(Executor& ex) {
-  return recipe_ ? recipe_ : first_recipe(recipe_, make_recipe_now(ex));
+  if (recipe_) return recipe_;
+  return recipe_ = source ? source_recipe(source) : first_recipe(recipe_, make_recipe_now(ex));
 }
 
 // ---- constructors
@@ -491,6 +504,13 @@ ValuePtr new_zip(Executor& ex, const CallArgs& args) {
   auto bound = bind_arguments(ex, "zip", options, {"*strict?"});
   bool strict = bound[0] && is_true(ex, bound[0]);
   return std::make_shared<ZipIterator>(iterators_of(ex, args.positional, 0), strict);
+}
+
+ValuePtr new_nested_iterator(PyTypeObject* type, ValuePtr function, std::vector<ValuePtr> iterators,
+                             bool strict) {
+  if (type == &PyZip_Type) return std::make_shared<ZipIterator>(std::move(iterators), strict);
+  if (type == &PyMap_Type) return std::make_shared<MapIterator>(std::move(function), std::move(iterators));
+  return std::make_shared<FilterIterator>(std::move(function), std::move(iterators[0]));
 }
 
 ValuePtr new_map(Executor& ex, const CallArgs& args) {

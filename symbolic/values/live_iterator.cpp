@@ -33,7 +33,7 @@ class LiveIterator : public IteratorValue {
   virtual void look(Executor&) {}
 
  protected:
-  RecipePtr make_recipe_now(Executor&) override { return source_recipe(source); }
+  RecipePtr make_recipe_now(Executor&) override { return nullptr; }  // it is found at its source
   PyObject* object() const { return object_.get(); }
   ValuePtr wrap_part(Executor& ex, Py_ssize_t index) {
     const PyRef part = iterator_part(object(), index);
@@ -87,7 +87,8 @@ class LiveSequenceIterator final : public LiveIterator {
     return nullptr;
   }
   void look(Executor& ex) override {
-    if (type() != &PyListIter_Type || exhausted_ || !has_changed(ex, &PyList_Type)) return;
+    const bool is_over_list = type() == &PyListIter_Type || type() == &PyListRevIter_Type;
+    if (!is_over_list || exhausted_ || !has_changed(ex, &PyList_Type)) return;
     // As a value it is distinct from those that are written.
     const ValuePtr value = wrap_part(ex, 0);
     if (!list_in(value) || list_in(value)->changed())
@@ -120,7 +121,7 @@ class LiveEntriesIterator final : public LiveIterator {
   size_t given_ = 0;
 };
 
-// enumerate (whose count comes last) and zip.
+// enumerate (whose count comes last) and zip, over such iterators.
 class LiveNestedIterator final : public LiveIterator {
  public:
   using LiveIterator::LiveIterator;
@@ -131,9 +132,9 @@ class LiveNestedIterator final : public LiveIterator {
   ValuePtr step(Executor& ex) override {
     std::vector<ValuePtr> items;
     if (count_) items.push_back(count_);
-    for (const auto& iterator : iterators_) {
-      ValuePtr item = iterator->step(ex);
-      if (!item) return nullptr;
+    for (size_t i = 0; i < iterators_.size(); ++i) {
+      ValuePtr item = iterators_[i]->step(ex);
+      if (!item) return at_end(ex, i);
       items.push_back(std::move(item));
     }
     if (count_) count_ = binary_operation(ex, kNbAdd, count_, ex.constant_int(1));
@@ -143,30 +144,66 @@ class LiveNestedIterator final : public LiveIterator {
  private:
   void look_inside(Executor& ex) {
     if (!iterators_.empty()) return;
-    const Py_ssize_t count = inner_iterators(object());
-    for (Py_ssize_t i = 0; i < count; ++i) {
+    const InnerIterators parts = inner_iterators(object());
+    strict_ = parts.strict;
+    for (Py_ssize_t i = 0; i < parts.count; ++i) {
       auto inner = std::dynamic_pointer_cast<LiveIterator>(wrap_part(ex, i));
       if (!inner) break_graph("CD0211", "an iterator in an iterator that came in");
       iterators_.push_back(std::move(inner));
     }
     if (type() == &PyEnum_Type) count_ = wrap_part(ex, 1);
   }
+  // Null, where zip(strict=True) does not raise.
+  ValuePtr at_end(Executor& ex, size_t stopped) {
+    bool differ = strict_ && stopped > 0;
+    for (size_t i = 1; strict_ && !differ && i < iterators_.size(); ++i)
+      differ = iterators_[i]->step(ex) != nullptr;
+    if (differ) break_graph("CD0101", "ValueError of zip(strict=True)");
+    return nullptr;
+  }
   std::vector<std::shared_ptr<LiveIterator>> iterators_;
   ValuePtr count_;
+  bool strict_ = false;
 };
 
-bool is_known_inside(PyObject* iterator) {
-  switch (iterator_kind(iterator)) {
-    case IteratorKind::kOther: return false;
-    case IteratorKind::kSequence:
-    case IteratorKind::kEntries: return true;
-    case IteratorKind::kNested: break;
-  }
+// Whether test(iterator) for all iterators in a nested one, of which there are some.
+template <typename Test>
+bool all_inside(PyObject* iterator, const Test& test) {
   check_stack();
-  const Py_ssize_t iterators = inner_iterators(iterator);
-  for (Py_ssize_t i = 0; i < iterators; ++i)
-    if (const PyRef part = iterator_part(iterator, i); !part || !is_known_inside(part.get())) return false;
-  return iterators > 0;
+  const InnerIterators inner = inner_iterators(iterator);
+  for (Py_ssize_t i = 0; i < inner.count; ++i)
+    if (const PyRef part = iterator_part(iterator, inner.first + i); !part || !test(part.get())) return false;
+  return inner.count > 0;
+}
+
+// Whether it may be advanced as a whole when the graph has run: nothing in it calls the program.
+bool calls_nothing(PyObject* iterator) {
+  const IteratorKind kind = iterator_kind(iterator);
+  if (kind != IteratorKind::kNested) return kind != IteratorKind::kOther;
+  if (!Py_IS_TYPE(iterator, &PyEnum_Type) && !Py_IS_TYPE(iterator, &PyZip_Type)) return false;
+  return all_inside(iterator, calls_nothing);
+}
+
+bool is_known_inside(PyObject* iterator) {
+  if (iterator_kind(iterator) != IteratorKind::kNested || Py_IS_TYPE(iterator, &PyEnum_Type))
+    return calls_nothing(iterator);
+  return all_inside(iterator, is_known_inside);
+}
+
+// The program's functions are called while it is captured: what is advanced afterwards are the iterators in it.
+ValuePtr wrap_caller(Executor& ex, PyObject* object, const SourcePtr& source) {
+  const auto part = [&](Py_ssize_t index) {
+    const PyRef found = iterator_part(object, index);
+    if (!found) throw PythonError{};
+    return ex.wrap(found.get(), numbered_source(SourceKind::kIteratorPart, source, index));
+  };
+  const InnerIterators inner = inner_iterators(object);
+  std::vector<ValuePtr> iterators;
+  for (Py_ssize_t i = 0; i < inner.count; ++i) iterators.push_back(part(inner.first + i));
+  ValuePtr value = new_nested_iterator(Py_TYPE(object), inner.first > 0 ? part(0) : nullptr,
+                                       std::move(iterators), inner.strict);
+  value->source = source;
+  return value;
 }
 
 }  // namespace
@@ -179,8 +216,12 @@ ValuePtr wrap_iterator(Executor& ex, PyObject* object, const SourcePtr& source) 
   switch (iterator_kind(object)) {
     case IteratorKind::kSequence: return std::make_shared<LiveSequenceIterator>(object, source);
     case IteratorKind::kEntries: return std::make_shared<LiveEntriesIterator>(object, source);
-    default: return std::make_shared<LiveNestedIterator>(object, source);
+    default: break;
   }
+  add_guard(ex, GuardKind::kEquals, numbered_source(SourceKind::kIteratorPart, source, kInnerIterators),
+            iterator_part(object, kInnerIterators).get());
+  if (!calls_nothing(object)) return wrap_caller(ex, object, source);
+  return std::make_shared<LiveNestedIterator>(object, source);
 }
 
 }  // namespace cdynamo::symbolic

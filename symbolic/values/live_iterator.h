@@ -10,4 +10,8 @@ namespace cdynamo::symbolic {
 // library's.
 ValuePtr wrap_iterator(Executor& ex, PyObject* object, const SourcePtr& source);
 
+// iterator.cpp: a zip, map or filter that came in, over iterators that did. It has no state of its own.
+ValuePtr new_nested_iterator(PyTypeObject* type, ValuePtr function, std::vector<ValuePtr> iterators,
+                             bool strict);
+
 }  // namespace cdynamo::symbolic

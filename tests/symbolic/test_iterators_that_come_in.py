@@ -26,7 +26,7 @@ def state(x, seen=None):
     if hasattr(x, "__next__"):
         try:
             return type(x).__name__, [state(item, seen) for item in copy.copy(x)]
-        except RuntimeError as error:  # what it goes through was changed
+        except (RuntimeError, ValueError) as error:  # what it goes through was changed; a strict zip
             return type(x).__name__, str(error)
     return type(x).__name__, [state(item, seen) for item in x]
 
@@ -96,6 +96,10 @@ NUMBERS = {
     "keys": lambda: iter({1: "a", 2: "b", 5: "c"}),
     "values": lambda: iter({"a": 1, "b": 2, "c": 7}.values()),
     "set": lambda: iter({1, 2, 3}),
+    "reversed list": lambda: reversed([1, 2.5, 3]),
+    "reversed dict": lambda: reversed({1: "a", 2: "b", 5: "c"}),
+    "map": lambda: map(abs, [1, -2, 3]),
+    "filter": lambda: filter(None, [1, 0, 2, 3]),
 }
 
 
@@ -138,6 +142,10 @@ def one_pair(it):
         lambda: enumerate([x, x + 1], 3),
         lambda: zip([1, 2, 3], (4.0, 5.0), strict=False),
         lambda: zip(range(5), iter([x, x * 2])),
+        lambda: zip([1, 2, 3], (4.0, 5.0, 6.0), strict=True),
+        lambda: zip(map(abs, [-1, 2]), [3.0, 4.0], strict=True),
+        lambda: map(divmod, [7, 8], [2, 3]),
+        lambda: filter(all, [(1, 2), (0, 1), (3, 4)]),
         lambda: iter({2: 3.0, 4: 5.0}.items()),
     ],
 )
@@ -289,7 +297,7 @@ def test_others_are_left_to_python():
         yield 1
         yield 2
 
-    for make in (generator, lambda: map(abs, [1, -2]), lambda: zip([1], [2], strict=True), lambda: reversed([1, 2])):
+    for make in (generator, lambda: map(abs, generator()), lambda: enumerate(map(abs, [1])), lambda: reversed((1, 2))):
 
         def take(it):
             return next(it), x + 1
@@ -367,3 +375,102 @@ def next_of_attributes(n):
 @pytest.mark.parametrize("fn", [items_of_attributes, reversed_attributes, next_of_attributes])
 def test_attributes_of_a_new_object_across_a_graph_break(fn):
     check(fn, lambda: (1,), lambda: (5,), breaks=None)
+
+
+def test_what_is_in_a_zip_is_guarded():
+    """Zips of more or fewer iterators, strict ones, maps of other functions."""
+
+    def lengths(it):
+        return [x + len(pair) for pair in it]
+
+    two = lambda: (zip([1, 2], [3, 4], strict=False),)
+    three = lambda: (zip([1, 2], [3, 4], [5, 6], strict=False),)
+    check(lengths, two, three, lambda: (zip([1, 2], [3, 4], strict=True),), two)
+
+    def total(it):
+        return x + sum(it)
+
+    check(total, lambda: (map(abs, [-1]),), lambda: (map(int, [-1]),), lambda: (map(max, [1], [2]),))
+
+
+@pytest.mark.parametrize("n", [1, 2, 4])
+def test_a_strict_zip_that_does_not_fit(n):
+    def collect(it):
+        out = []
+        try:
+            for a, b in it:
+                out.append(x * a + b)
+        except ValueError as error:
+            out.append(str(error))
+        return out, list(it)
+
+    check(collect, lambda: (zip([1, 2, 3], range(n), strict=True),), breaks=None)
+    check(
+        collect,
+        lambda: (zip([1, 2, 3], [1, 2, 3], strict=True),),
+        lambda: (zip([1], range(n), strict=True),),
+        breaks=None,
+    )
+
+
+def test_what_a_map_calls_is_called_once():
+    calls = []
+
+    def called(a):
+        calls.append(a)
+        return a * 2
+
+    def broken(items):
+        doubled, kept = map(called, items), filter(called, items)
+        y = x + next(doubled)
+        cdynamo.graph_break()
+        y = y * next(doubled) + next(kept)
+        return y, list(doubled), list(kept)
+
+    def run(fn):
+        calls.clear()
+        return state((fn([1, 2, 3, 4]), calls))
+
+    compiled = cdynamo.optimize(broken)
+    for _ in range(2):
+        assert run(compiled) == run(broken)
+
+
+def test_a_function_of_a_map_that_raises():
+    def first_two(it):
+        try:
+            return x + next(it) + next(it)
+        except ZeroDivisionError:
+            return x + next(it)
+
+    check(
+        first_two, lambda: (map(lambda a: 6 // a, [1, 0, 3]),), lambda: (map(lambda a: 6 // a, [1, 2, 3]),), breaks=None
+    )
+
+
+def strict_pairs(items):
+    y = x
+    for i, (a, b) in enumerate(zip(items, items[1:] + [1.0], strict=True)):
+        y = y * a + b * i
+        cdynamo.graph_break()
+    return y
+
+
+def strict_rest(items):
+    pairs = zip(items, items, strict=True)
+    a, b = next(pairs)
+    cdynamo.graph_break()
+    return [x * a + b + c * d for c, d in pairs]
+
+
+def mapped_rest(items):
+    doubled = enumerate(map(lambda a: a * 2, items))
+    i, a = next(doubled)
+    y = x + a * i
+    cdynamo.graph_break()
+    return [y * b + j for j, b in doubled]
+
+
+@pytest.mark.parametrize("fn", [strict_pairs, strict_rest, mapped_rest])
+def test_across_a_graph_break(fn):
+    check(fn, lambda: ([1.0, 2.0, 3.0],), lambda: ([4.0],), breaks=None)
