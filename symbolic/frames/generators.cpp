@@ -7,6 +7,7 @@
 #include "symbolic/frames/exceptions.h"
 #include "symbolic/frames/functions.h"
 #include "symbolic/values/builtin_method.h"
+#include "symbolic/values/user_object.h"
 #include "symbolic/values/value_tools.h"
 
 namespace cdynamo::symbolic {
@@ -78,6 +79,21 @@ PyObject* mark_of(const ValuePtr& function, const char* name) {
   PyObject* marks = reinterpret_cast<PyFunctionObject*>(object)->func_dict;
   if (!marks || PyFunction_GET_GLOBALS(object) != PyModule_GetDict(module)) return nullptr;
   return PyDict_GetItemString(marks, name);
+}
+
+// Whether one of these is, or has in it, an iterator of the program's: asked again after its end it may give more, which most
+// iterators of itertools hand on.
+bool may_go_on(Executor& ex, const std::vector<ValuePtr>& values) {
+  static PyTypeObject* const kNested[] = {&PyMap_Type, &PyFilter_Type, &PyZip_Type, &PyEnum_Type};
+  check_stack();
+  return std::ranges::any_of(values, [&](const ValuePtr& value) {
+    if (!value) return false;
+    if (dynamic_cast<UserObjectValue*>(value.get())) return is_iterator_type(value->type());
+    if (std::ranges::find(kNested, value->type()) != std::end(kNested)) return true;
+    if (auto* generator = dynamic_cast<GeneratorValue*>(value.get()))
+      return generator->type() != &PyGen_Type && may_go_on(ex, generator->arguments());
+    return value->type() == &PyList_Type && may_go_on(ex, items_of(ex, value));  // of zip_longest
+  });
 }
 
 }  // namespace
@@ -174,7 +190,8 @@ RecipePtr GeneratorValue::recipe(Executor& ex) {
 ValuePtr GeneratorValue::resume(Executor& ex, const ValuePtr& value, const ValuePtr& exception) {
   ex.advancing();
   if (running_) raise_error(ex, PyExc_ValueError, "generator already executing");
-  if (!frame_ && has_failed_) break_graph("CD0115", type_->tp_name);
+  if (!frame_ && (has_failed_ || (type_ != &PyGen_Type && may_go_on(ex, args_))))
+    break_graph("CD0115", type_->tp_name);
   if (!frame_) {  // who asks one that has ended gets None
     returned_ = nullptr;
     return nullptr;

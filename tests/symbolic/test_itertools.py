@@ -148,3 +148,45 @@ def test_two_threads_that_share_a_tee_are_refused():
             thread.join()
 
     assert cdynamo.optimize(run)() == run() == "refused"
+
+
+class GoesOn:
+    """Gives more after an end."""
+
+    def __init__(self):
+        self.count = 0
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        self.count += 1
+        if self.count % 3 == 0:
+            raise StopIteration
+        return self.count
+
+
+OVER_AN_ITERATOR = {
+    "takewhile": lambda it: itertools.takewhile(lambda n: n < 9, it),
+    "dropwhile": lambda it: itertools.dropwhile(lambda n: n < 2, it),
+    "chain": lambda it: itertools.chain(it, [7]),
+    "starmap": lambda it: itertools.starmap(max, map(lambda n: (n, 5), it)),
+    "filterfalse": lambda it: itertools.filterfalse(lambda n: n % 2, it),
+    "accumulate": lambda it: itertools.accumulate(it),
+    "islice": lambda it: itertools.islice(it, 9),
+    "compress": lambda it: itertools.compress(it, itertools.repeat(1)),
+    "pairwise": lambda it: itertools.pairwise(it),
+    "zip_longest": lambda it: itertools.zip_longest(it, [1]),
+    "cycle": lambda it: itertools.cycle(it),
+    "tee": lambda it: itertools.tee(it)[0],
+    "nested": lambda it: itertools.islice(itertools.filterfalse(None, it), 5),
+}
+
+
+@pytest.mark.parametrize("kind", OVER_AN_ITERATOR)
+def test_an_iterator_that_goes_on_after_its_end(kind):
+    def asked_again(n):
+        iterator = OVER_AN_ITERATOR[kind](GoesOn())
+        return [next(iterator, "end") for _ in range(7)], n
+
+    check(asked_again, (1,), breaks=None)
