@@ -193,7 +193,7 @@ class NumpyCall:
             )
             constants = {key: content for key, (_, content) in keywords.items()}
             kinds = tuple(operand[0] for operand in operands)
-            self.direct = (function, arguments, constants, kinds, *_error_state)
+            self.direct = (function, arguments, constants, kinds, *_error_state)  # True after these: SizedCall's
 
     def _call(self, operands: Sequence[Any]) -> Any:
         # No compiled code gives the warnings of floating point numbers.

@@ -100,6 +100,9 @@ class SizedCall:
                 raise Unfit
             fitted = tuple(_fit(tried, [other[dim] for other in found]) for dim in range(len(sizes)))
             self.types.append((dtype, fitted, self._orders[i], *rest))
+        # The same for all sizes; the results' strides are compared with what the graph was told.
+        directs = [getattr(call, "direct", None) for call in calls]
+        self.direct = (*directs[0], True) if all(directs) else None
         self._call = functools.lru_cache(_KEPT)(lambda sizes: self._check_order(make(sizes)))
 
     @staticmethod

@@ -53,6 +53,14 @@ bool is_as_said(const numpy_access::Array& result, const TensorView& view) {
   return result.rank == rank && std::equal(result.sizes, result.sizes + rank, view.sizes);
 }
 
+// Of complex numbers the view has the pairs.
+bool has_strides_of(const numpy_access::Array& result, const TensorView& view) {
+  const int64_t width = runtime::bytes(view.dtype);
+  for (int d = 0; d < result.rank; ++d)
+    if (result.sizes[d] > 1 && result.strides[d] != view.strides[d] * width) return false;
+  return true;
+}
+
 int64_t count(const TensorView& view) {
   int64_t count = 1;
   for (int d = 0; d < view.rank; ++d) count *= view.sizes[d];
@@ -113,7 +121,7 @@ PyRef array_over(const TensorView& view) {
 }
 
 std::unique_ptr<NumpyCall> NumpyCall::of(PyObject* call) {
-  // (function, arguments, keywords, kinds of operands, context variable, value)
+  // (function, arguments, keywords, kinds of operands, context variable, value), of a SizedCall one more
   const PyRef direct = attribute(call, "direct");
   if (!direct || !PyTuple_Check(direct.get()) || !numpy_access::api()) return nullptr;
   const auto item = [&](Py_ssize_t i) { return PyTuple_GET_ITEM(direct.get(), i); };
@@ -136,6 +144,7 @@ std::unique_ptr<NumpyCall> NumpyCall::of(PyObject* call) {
   }
   made->error_state_ = PyRef::borrow(item(4));
   made->no_errors_ = PyRef::borrow(item(5));
+  made->checks_strides_ = PyTuple_GET_SIZE(direct.get()) > 6;
   return made;
 }
 
@@ -171,7 +180,9 @@ NumpyCall::Outcome NumpyCall::run(std::span<const TensorView> inputs,
   const std::vector<PyRef> results = arrays_of(result.get(), outputs.size());
   if (results.empty()) return Outcome::kOther;
   for (size_t i = 0; i < outputs.size(); ++i)
-    if (!is_as_said(*numpy_access::array(results[i].get()), outputs[i])) return Outcome::kOther;
+    if (const numpy_access::Array& result = *numpy_access::array(results[i].get());
+        !is_as_said(result, outputs[i]) || (checks_strides_ && !has_strides_of(result, outputs[i])))
+      return Outcome::kOther;
   for (size_t i = 0; i < outputs.size(); ++i)
     if (outputs[i].data && !copy(outputs[i], results[i].get())) return Outcome::kRaised;
   return Outcome::kWritten;

@@ -42,6 +42,8 @@ class NumpyCall {
   PyRef function_, keywords_;  // keywords: null where there are none
   PyRef error_state_,
       no_errors_;  // NumPy's context variable, and what it is while the function runs; null: NumPy 1
+  bool checks_strides_ =
+      false;  // sizes change from call to call: results may lie otherwise than the graph says
   std::vector<Operand> operands_;
   std::vector<Argument> arguments_;
 };
