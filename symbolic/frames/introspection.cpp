@@ -90,6 +90,15 @@ void guard_annotations(Executor& ex, PyObject* annotated) {
   }
 }
 
+// Of an instance the method by which it is called; null: it is something else, or says by itself what its signature is.
+ValuePtr call_of_instance(Executor& ex, const ValuePtr& value) {
+  auto* object = dynamic_cast<UserObjectValue*>(value.get());
+  if (!object) return nullptr;
+  for (const char* name : {"__signature__", "__wrapped__"})
+    if (get_attribute_or_null(ex, value, interned(name))) return nullptr;
+  return object->special(ex, "__call__");
+}
+
 // The callable itself, under a guard; of a bound method one that is bound to None, which has the same signature.
 PyRef known_callable(Executor& ex, const ValuePtr& value) {
   if (auto* method = dynamic_cast<BoundMethodValue*>(value.get())) {
@@ -119,6 +128,7 @@ PyRef known_callable(Executor& ex, const ValuePtr& value) {
     guard_parameters(ex, *function);
     return function->real_object() ? function->materialize(ex) : function_like(ex, *function);
   }
+  if (ValuePtr call = call_of_instance(ex, value)) return known_callable(ex, call);
   PyObject* live = value->real_object();
   if (!live || !PyType_Check(live)) return {};
   guard_class(ex, reinterpret_cast<PyTypeObject*>(live));

@@ -360,7 +360,31 @@ ValuePtr identity(Executor& ex, const CallArgs& args) {
 }
 ValuePtr input(Executor&, const CallArgs&) { break_graph("CD0213", "input"); }
 ValuePtr open_file(Executor&, const CallArgs&) { break_graph("CD0213", "open"); }
-ValuePtr introspect(Executor&, const CallArgs&) { break_graph("CD0219", "dir, locals, eval or exec"); }
+// Of an instance, with what its class has: object.__dir__.
+ValuePtr directory(Executor& ex, const CallArgs& args) {
+  if (args.positional.size() != 1) break_graph("CD0219", "dir");
+  const ValuePtr& value = args.positional[0];
+  auto* object = dynamic_cast<UserObjectValue*>(value.get());
+  auto* cls = dynamic_cast<ClassValue*>(value.get());
+  if (ValuePtr method = object ? object->special(ex, "__dir__", true) : nullptr)
+    return sorted(ex, positional({method->call(ex, {})}));
+  PyTypeObject* type = object ? value->type()
+                       : cls  ? reinterpret_cast<PyTypeObject*>(cls->real_object())
+                              : nullptr;
+  if (!type || (cls && (cls->is_stand_in() || Py_TYPE(type) != &PyType_Type)) || builtin_storage(value))
+    break_graph("CD0219", "dir of " + value->describe());
+  guard_class(ex, type);
+  const PyRef names = checked_user(ex, PyObject_Dir(reinterpret_cast<PyObject*>(type)));
+  std::vector<ValuePtr> all;
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(names.get()); ++i)
+    all.push_back(ex.constant(PyRef::borrow(PyList_GET_ITEM(names.get(), i))));
+  if (cls) return new_list(std::move(all));
+  if (type->tp_dictoffset != 0 || (type->tp_flags & Py_TPFLAGS_MANAGED_DICT))
+    for (const ValuePtr& name : items_of(ex, value->get_attribute(ex, interned("__dict__"))))
+      all.push_back(name);
+  return sorted(ex, positional({new_set(ex, all, &PySet_Type)}));
+}
+ValuePtr introspect(Executor&, const CallArgs&) { break_graph("CD0219", "locals, eval or exec"); }
 
 constexpr BuiltinRow kFunctions[] = {
     {"builtins", "len", len},
@@ -393,7 +417,7 @@ constexpr BuiltinRow kFunctions[] = {
     {"builtins", "id", identity},
     {"builtins", "input", input},
     {"builtins", "open", open_file},
-    {"builtins", "dir", introspect},
+    {"builtins", "dir", directory},
     {"builtins", "locals", introspect},
     {"builtins", "eval", introspect},
     {"builtins", "exec", introspect},

@@ -83,6 +83,64 @@ def test_or_in_python(fn):
     check(fn, breaks=None)
 
 
+class Base:
+    shared = 1
+
+    def method(self):
+        pass
+
+
+class Named(Base):
+    __slots__ = ("one",)
+
+    def __init__(self):
+        self.one, self.two = 1, 2
+
+
+class Lists(Named):
+    def __dir__(self):
+        return ["b", "a"]
+
+
+class Callable:
+    def __call__(self, a, b=2, *, c=3):
+        return a
+
+
+kept = Named()
+kept.three = 3
+
+
+def directories(x):
+    made = Named()
+    made.four = 4
+    del made.two
+    return dir(made), dir(kept), dir(Named), dir(Lists()), [n for n in dir(made) if not n.startswith("_")]
+
+
+def of_instances(x):
+    signature = inspect.signature(Callable())
+    return (
+        list(signature.parameters),
+        signature.parameters["b"].default,
+        list(inspect.signature(kept.method).parameters),
+    )
+
+
+@pytest.mark.parametrize("fn", [directories, of_instances])
+def test_names_and_parameters_of_instances(fn):
+    check(fn, (1,))
+
+
+def test_names_that_change():
+    def names(x):
+        return [name for name in dir(x) if not name.startswith("_")]
+
+    first, second = Named(), Named()
+    second.other = 1
+    check(names, (first,), (second,), (Base(),), (first,))
+
+
 def test_a_hook_of_the_programs_is_called_in_its_turn():
     log = []
 
