@@ -108,8 +108,8 @@
 // Random
 //
 //   core.random(str distribution, Tensor? probability, int[] size, float first, float second, ScalarType dtype,
-//               Tensor? after, int[] order=[])
-//       numbers of the framework's generator, in the order of the graph: never removed, merged or repeated.
+//               Tensor? after, int[] order=[], Generator? generator=None)
+//       numbers of the framework's generator, or the program's (its handle, an int64 number), in the order of the graph: never removed, merged or repeated.
 //       uniform: from, to; normal: mean, deviation; bernoulli: probability; bernoulli_tensor: one for each element;
 //       integers: 0 .. first-1; exponential, geometric: rate; cauchy, log_normal: two numbers. Of what `probability` says: poisson,
 //       standard_gamma, dirichlet (a row each), binomial (counts over probabilities), multinomial: how many, and whether a

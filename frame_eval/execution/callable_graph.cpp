@@ -7,6 +7,7 @@
 #include <string>
 
 #include "frame_eval/execution/compiled_graph.h"
+#include "frame_eval/execution/drawn_generators.h"
 #include "frame_eval/hook/hook.h"
 #include "frame_eval/reports/graph_description.h"
 #include "graph/index_operands.h"
@@ -128,10 +129,10 @@ void add_written_inputs(const graph::Graph& graph, const graph::Node& node,
   }
 }
 
-// NumPy's functions and PyTorch's own operators on the CPU neither write nor draw (capture sees to it); a custom operator may
-// do anything, and attention on a GPU draws its mask.
+// Generators are put back. NumPy's functions and PyTorch's own operators on the CPU neither write nor draw (capture sees to it); a
+// custom operator may do anything, and attention on a GPU draws its mask.
 bool may_run_again(const graph::Node& node) {
-  if (node.op->family == graph::Family::kRandom || node.op->name == "core.function") return false;
+  if (node.op->name == "core.function") return false;
   if (node.op->family != graph::Family::kLibrary) return true;
   const std::string_view name = graph::Args(node.op->parsed[node.overload], node.args).string("name");
   return name.starts_with("numpy::") ||
@@ -161,7 +162,9 @@ bool is_array(PyObject* object) {
 // Inputs as they are before a graph writes to them.
 class KeptInputs {
  public:
-  KeptInputs(const Bindings& bindings, const std::vector<WrittenInput>& written) {
+  KeptInputs(const Bindings& bindings, const std::vector<WrittenInput>& written,
+             const DrawnGenerators& generators)
+      : states_(generators.save(bindings.inputs)) {
     for (const auto& [input, changes_history] : written) {
       PyRef memory = PyRef::borrow(bindings.inputs[input]);
       if (!is_array(memory.get())) {
@@ -177,12 +180,14 @@ class KeptInputs {
   }
   bool complete() const { return complete_; }  // what has a history is not put back
   void put_back() const {
+    states_.put_back();
     for (const auto& [memory, copy] : kept_)
       if (PyObject_SetItem(memory.get(), Py_Ellipsis, copy.get()) < 0) throw symbolic::PythonError{};
   }
 
  private:
   std::vector<std::pair<PyRef, PyRef>> kept_;
+  DrawnGenerators::Saved states_;
   bool complete_ = true;
 };
 
@@ -190,13 +195,15 @@ class CallableGraph : public CompiledGraph {
  public:
   // `replay` runs the program's calls one by one; null: `callable` does. `ints`: symbols that come after the inputs.
   CallableGraph(std::string backend, PyRef callable, PyRef replay, std::vector<int> ints,
-                std::vector<OutputForm> forms, std::optional<std::vector<WrittenInput>> left_behind)
+                std::vector<OutputForm> forms, std::optional<std::vector<WrittenInput>> left_behind,
+                DrawnGenerators generators)
       : backend_(std::move(backend)),
         callable_(std::move(callable)),
         replay_(std::move(replay)),
         ints_(std::move(ints)),
         forms_(std::move(forms)),
-        left_behind_(std::move(left_behind)) {}
+        left_behind_(std::move(left_behind)),
+        generators_(std::move(generators)) {}
 
   bool run(Bindings& bindings, std::vector<PyRef>& outputs) override {
     PyRef result = call(bindings);
@@ -219,7 +226,7 @@ class CallableGraph : public CompiledGraph {
     };
     // Hooks of saved tensors would be called again, and checkpoints stop what they compute again by an error.
     if (!left_behind_ || symbolic::has_saved_tensor_hooks()) return run(callable_);
-    const KeptInputs before(bindings, *left_behind_);
+    const KeptInputs before(bindings, *left_behind_, generators_);
     PyRef result = run(callable_);
     if (!result && before.complete() && PyErr_ExceptionMatches(PyExc_Exception) && fails_anyway(run, before))
       throw RunInPython{};
@@ -283,6 +290,7 @@ class CallableGraph : public CompiledGraph {
   std::vector<OutputForm> forms_;
   std::optional<std::vector<WrittenInput>>
       left_behind_;  // inputs that are written to; nullopt: it cannot run again
+  DrawnGenerators generators_;
 };
 
 // What the bridge raised. BackendCompilerFailed goes to the user; another error is one of ours.
@@ -333,10 +341,11 @@ std::unique_ptr<CompiledGraph> compile_with_callable(const symbolic::CaptureResu
                                                              examples.get(), nesting.get(), nullptr));
   if (!compiled) throw_bridge_error();
   PyRef replay = PyRef::borrow(PyTuple_GET_ITEM(compiled.get(), 1));
-  return std::make_unique<CallableGraph>(
-      name_of(config.backend_callable.get()), PyRef::borrow(PyTuple_GET_ITEM(compiled.get(), 0)),
-      replay.get() == Py_None ? PyRef() : std::move(replay),
-      chosen(ints, PyTuple_GET_ITEM(compiled.get(), 2)), std::move(forms), left_behind(*capture.graph));
+  return std::make_unique<CallableGraph>(name_of(config.backend_callable.get()),
+                                         PyRef::borrow(PyTuple_GET_ITEM(compiled.get(), 0)),
+                                         replay.get() == Py_None ? PyRef() : std::move(replay),
+                                         chosen(ints, PyTuple_GET_ITEM(compiled.get(), 2)), std::move(forms),
+                                         left_behind(*capture.graph), DrawnGenerators(*capture.graph));
 }
 
 }  // namespace cdynamo::frame_eval

@@ -7,8 +7,10 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/container/inlined_vector.h"
 #include "frame_eval/execution/autograd_node.h"
+#include "graph/index_operands.h"
 #include "graph/op.h"
 #include "runtime/host/arena.h"
+#include "symbolic/interop/generator_handle.h"
 #include "symbolic/interop/loaded_object.h"
 
 namespace cdynamo::frame_eval {
@@ -25,27 +27,6 @@ std::string take_error_text() {
   const char* utf8 = text ? PyUnicode_AsUTF8(text.get()) : nullptr;
   PyErr_Clear();
   return utf8 ? utf8 : "";
-}
-
-// The generator that draws on a device use.
-PyRef generator_of(runtime::Device device) {
-  if (device.type == runtime::DeviceType::kCPU)
-    return PyRef::borrow(symbolic::library_object("torch", "default_generator"));
-  PyObject* all = symbolic::library_object("torch.cuda", "default_generators");
-  return symbolic::checked(PySequence_GetItem(all, device.index));
-}
-
-std::vector<PyRef> save_generators(const std::vector<runtime::Device>& devices) {
-  std::vector<PyRef> states;
-  for (runtime::Device device : devices)
-    states.push_back(
-        symbolic::checked(PyObject_CallMethod(generator_of(device).get(), "get_state", nullptr)));
-  return states;
-}
-
-void restore_generators(const std::vector<runtime::Device>& devices, const std::vector<PyRef>& states) {
-  for (size_t i = 0; i < states.size(); ++i)
-    symbolic::checked(PyObject_CallMethod(generator_of(devices[i]).get(), "set_state", "O", states[i].get()));
 }
 
 OutputForm holder(OutputForm form) {
@@ -86,6 +67,7 @@ PyRef number_as_tensor(PyObject* number) {
 
 // An array or a number as a tensor for PyTorch's autograd, a copy where there is none on its memory or PyTorch would warn.
 PyRef as_tensor(PyObject* object) {
+  if (symbolic::generator_handle(object)) return number_as_tensor(Py_False);  // nobody reads it
   if (PyFloat_Check(object) || PyLong_Check(object)) return number_as_tensor(object);
   if (symbolic::is_numpy_real(object))
     return tensor_on(PyRef::steal(PyObject_CallOneArg(symbolic::library_object("numpy", "asarray"), object)));
@@ -142,19 +124,10 @@ NativeGraph::NativeGraph(const symbolic::CaptureResult& capture, std::vector<Out
   for (size_t i = 0; i < capture.inputs.size(); ++i) {
     input_kinds_.push_back(capture.inputs[i].kind);
     const InputKind kind = capture.inputs[i].kind;
-    if (kind == InputKind::kFloat || kind == InputKind::kNumpyScalar)
+    if (kind != InputKind::kTorchTensor && kind != InputKind::kNumpyArray)
       numbers_.push_back({static_cast<int>(i), capture.inputs[i].value->type.dtype});
   }
-  for (const auto& node : prepared.core->nodes) {
-    if (node->op->family != graph::Family::kRandom) continue;
-    // PyTorch may refuse what it is to draw of, and then Python does.
-    bool may_be_refused = false;
-    graph::for_each_operand(*node, [&](graph::Value*&) { may_be_refused = true; });
-    if (!may_be_refused && library_calls_.empty() && !executable_->reads_symbols) continue;
-    const runtime::Device device = node->results[0]->type.device;
-    if (std::ranges::find(may_draw_twice_, device) == may_draw_twice_.end())
-      may_draw_twice_.push_back(device);
-  }
+  note_draws(capture, *prepared.core);
   note_writes(capture, *prepared.core);
   is_plain_ = in_order_ && !writes_ && !draws_ && !any_stale_ && !any_history_ && numbers_.empty() &&
               read_histories_.empty() && !allocates_late_ && !executable_->reads_symbols &&
@@ -177,10 +150,23 @@ void NativeGraph::take_for_fresh() {
   }
 }
 
+void NativeGraph::note_draws(const symbolic::CaptureResult& capture, const graph::Graph& core) {
+  const auto draws = [](const auto& node) { return node->op->family == graph::Family::kRandom; };
+  const auto may_be_refused = [&](const auto& node) {
+    return draws(node) && graph::Args(node->op->parsed[node->overload], node->args).value("probability");
+  };
+  draws_ = std::ranges::any_of(core.nodes, draws);
+  // PyTorch may refuse what it is to draw of, and an index may be out of range: then Python makes the call.
+  const bool may_run_again = !library_calls_.empty() || executable_->reads_symbols ||
+                             std::ranges::any_of(core.nodes, may_be_refused) ||
+                             std::ranges::any_of(capture.graph->nodes, [](const auto& node) {
+                               return graph::takes_indices(*node->op, node->overload, node->args);
+                             });
+  if (draws_ && may_run_again) may_draw_twice_ = DrawnGenerators(core);
+}
+
 void NativeGraph::note_writes(const symbolic::CaptureResult& capture, const graph::Graph& core) {
   writes_ = !core.mutations.empty();
-  draws_ = std::ranges::any_of(core.nodes,
-                               [](const auto& node) { return node->op->family == graph::Family::kRandom; });
   absl::flat_hash_set<const graph::Value*> past_counter, counted;  // inputs; past it: through `.data`
   for (const graph::CapturedWrite& write : graph::captured_writes(*capture.graph)) {
     const graph::ViewHistory history = graph::view_history(write.target);
@@ -361,6 +347,8 @@ bool NativeGraph::run_any(Bindings& bindings, std::vector<PyRef>& outputs) {
       const auto [input, dtype] = numbers_[i];
       if (input_kinds_[input] == InputKind::kFloat)
         number_cells[i].real = PyFloat_AS_DOUBLE(bindings.inputs[input]);
+      else if (void* handle = symbolic::generator_handle(bindings.inputs[input]))
+        number_cells[i].handle = handle;
       else
         symbolic::read_numpy_scalar(bindings.inputs[input], &number_cells[i]);
       views[input] = {.data = &number_cells[i], .dtype = dtype};
@@ -369,7 +357,7 @@ bool NativeGraph::run_any(Bindings& bindings, std::vector<PyRef>& outputs) {
   }
   CallFailure failure{};
   const std::vector<PyRef> overwritten = copies_of_overwritten(bindings);
-  const std::vector<PyRef> generators = save_generators(may_draw_twice_);
+  const DrawnGenerators::Saved generators = may_draw_twice_.save(bindings.inputs);
   if (!can_read_histories(bindings)) {
     PyErr_Clear();
     throw RunInPython{};
@@ -380,11 +368,11 @@ bool NativeGraph::run_any(Bindings& bindings, std::vector<PyRef>& outputs) {
   return make_outputs(bindings, overwritten, fresh, data, outputs);
 }
 
-bool NativeGraph::fail(CallFailure failure, const std::vector<PyRef>& generators) {
+bool NativeGraph::fail(CallFailure failure, const DrawnGenerators::Saved& generators) {
   if (failure == CallFailure::kBeforeWrites) note_stale_calls();
   if (!is_repeatable(failure)) return false;
   RunInPython rerun{take_error_text(), failure == CallFailure::kUnexpectedNumber};
-  restore_generators(may_draw_twice_, generators);
+  generators.put_back();
   throw rerun;
 }
 

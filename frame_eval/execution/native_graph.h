@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "frame_eval/execution/compiled_graph.h"
+#include "frame_eval/execution/drawn_generators.h"
 #include "frame_eval/execution/executable_call.h"
 #include "frame_eval/execution/training_function.h"
 #include "frame_eval/execution/view_form.h"
@@ -17,6 +18,7 @@ namespace cdynamo::frame_eval {
 union ScalarCell {
   int64_t integer;
   double real;
+  void* handle;
 };
 
 struct FreshOutput {
@@ -40,7 +42,7 @@ class NativeGraph : public CompiledGraph {
   bool run_any(Bindings& bindings, std::vector<PyRef>& outputs);
   bool run_plain(Bindings& bindings, std::vector<PyRef>& outputs);
   // Always false, with the error that is set; or throws RunInPython, where plain Python is to run the call.
-  bool fail(CallFailure failure, const std::vector<PyRef>& generators);
+  bool fail(CallFailure failure, const DrawnGenerators::Saved& generators);
   bool is_repeatable(CallFailure failure) const;
   std::vector<PyRef> copies_of_overwritten(const Bindings& bindings) const;
   bool attach_history(const Bindings& bindings, const std::vector<PyRef>& overwritten,
@@ -55,6 +57,7 @@ class NativeGraph : public CompiledGraph {
   bool can_read_histories(const Bindings& bindings) const;
   void note_histories(const symbolic::CaptureResult& capture);
   void take_for_fresh();
+  void note_draws(const symbolic::CaptureResult& capture, const graph::Graph& core);
   void note_writes(const symbolic::CaptureResult& capture, const graph::Graph& core);
 
   std::shared_ptr<runtime::Executable> executable_;
@@ -69,10 +72,10 @@ class NativeGraph : public CompiledGraph {
   std::vector<OutputForm> forms_;
   std::vector<FreshOutput> fresh_;
   std::vector<std::pair<int, runtime::DType>>
-      numbers_;  // graph inputs that are numbers of Python's or NumPy's
+      numbers_;  // graph inputs that are numbers of Python's or NumPy's, or generators
   std::vector<symbolic::InputKind> input_kinds_;
-  std::vector<int> written_;                     // torch tensors whose count of writes moves on
-  std::vector<runtime::Device> may_draw_twice_;  // where Python runs the call again, after numbers were drawn
+  std::vector<int> written_;        // torch tensors whose count of writes moves on
+  DrawnGenerators may_draw_twice_;  // where Python runs the call again, after numbers were drawn
   std::vector<std::shared_ptr<symbolic::LibraryCall>> library_calls_;
   bool in_order_ = true;  // every output is fresh, in order
   // Besides: all are arrays or tensors, and nothing is written, drawn, read back or differentiated.

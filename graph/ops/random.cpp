@@ -15,9 +15,9 @@ namespace {
 #define FACTORY_OPTIONS                                                                                    \
   "*, Generator? generator=None, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? " \
   "pin_memory=None"
-#define LIKE_OPTIONS                                                                             \
-  "*, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, " \
-  "MemoryFormat? memory_format=None"
+#define LIKE_OPTIONS                                                                                       \
+  "*, Generator? generator=None, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? " \
+  "pin_memory=None, MemoryFormat? memory_format=None"
 
 std::vector<TensorType> infer_random(Graph& graph, const Args& args) {
   TensorType type;
@@ -42,23 +42,31 @@ Arg random_before(const Graph& graph) {
   return {};
 }
 
-// What is filled with random numbers: its sizes, and its dims in the order of memory, outermost first (none: row-major).
+// What is filled with random numbers: its sizes, its dims in the order of memory, outermost first (none: row-major), and the
+// program's generator that draws them (null: the framework's own).
 struct Place {
   std::vector<Sym> sizes;
   std::vector<Sym> order = {};
+  Value* generator = nullptr;
 };
+Value* generator_of(const Args& args) { return args.has("generator") ? args.value("generator") : nullptr; }
+Place place_with(const Args& args, std::vector<Sym> sizes) {
+  return {std::move(sizes), {}, generator_of(args)};
+}
 
 Tensor random_values(Builder& b, const char* distribution, const Place& place, DType dtype, double first,
                      double second = 0, Tensor probability = {}) {
-  Arg operand = probability.value ? Arg(probability.value) : Arg();
-  return wrap(b, b.call1("core.random", {std::string(distribution), operand, place.sizes, first, second,
-                                         dtype, random_before(b.graph()), place.order}));
+  if (place.generator && !(b.device() == Device())) throw Unsupported("a CPU's generator for another device");
+  const auto optional = [](Value* value) { return value ? Arg(value) : Arg(); };
+  return wrap(b, b.call1("core.random",
+                         {std::string(distribution), optional(probability.value), place.sizes, first, second,
+                          dtype, random_before(b.graph()), place.order, optional(place.generator)}));
 }
 
 // Of numbers that an operand says, one for each element or row of it.
-Tensor random_values_of(Builder& b, const char* distribution, Tensor parameter, std::vector<Sym> sizes,
+Tensor random_values_of(Builder& b, const char* distribution, Tensor parameter, const Place& place,
                         DType dtype, double first = 0, double second = 0) {
-  return random_values(b, distribution, {std::move(sizes)}, dtype, first, second, detach(parameter));
+  return random_values(b, distribution, place, dtype, first, second, detach(parameter));
 }
 
 void check_float(DType dtype, const char* what) {
@@ -106,7 +114,9 @@ void check_format(Graph& graph, const Args& args) {
 void strides_of_self(Graph& graph, const Args& args, std::vector<TensorType>& types) {
   types.at(0).strides = preserved_strides(graph, args.value("self")->type);
 }
-Place place_of(const Args& args, Tensor x) { return {x.sizes(), args.sizes("memory_order")}; }
+Place place_of(const Args& args, Tensor x) {
+  return {x.sizes(), args.sizes("memory_order"), generator_of(args)};
+}
 
 // ---- factories ------------------------------------------------------------------------------------------
 
@@ -114,14 +124,14 @@ DType float_or_default(Builder& b, const Args& args) { return dtype_or(args, b.g
 DType dtype_like(const Args& args) { return dtype_or(args, operand_dtype(args, "self")); }
 
 std::vector<Value*> rand_body(Builder& b, const Args& args) {
-  return one(uniform(b, {args.sizes("size")}, float_or_default(b, args), 0, 1));
+  return one(uniform(b, place_with(args, args.sizes("size")), float_or_default(b, args), 0, 1));
 }
 std::vector<Value*> randn_body(Builder& b, const Args& args) {
-  return one(normal(b, {args.sizes("size")}, float_or_default(b, args), 0, 1));
+  return one(normal(b, place_with(args, args.sizes("size")), float_or_default(b, args), 0, 1));
 }
 std::vector<Value*> randint_body(Builder& b, const Args& args) {
   const bool like = args.schema().find("self") >= 0;
-  const Place sizes = like ? place_of(args, operand(b, args, "self")) : Place{args.sizes("size")};
+  const Place sizes = like ? place_of(args, operand(b, args, "self")) : place_with(args, args.sizes("size"));
   const int64_t low = args.schema().find("low") >= 0 ? args.constant("low") : 0;
   return one(
       integers(b, sizes, like ? dtype_like(args) : dtype_or(args, DType::kI64), low, args.constant("high")));
@@ -137,7 +147,7 @@ std::vector<Value*> randn_like_body(Builder& b, const Args& args) {
 
 std::vector<Value*> bernoulli_body(Builder& b, const Args& args) {
   Tensor self = operand(b, args, "self");
-  Place place{self.sizes()};
+  Place place = place_with(args, self.sizes());
   if (args.schema().find("memory_order") >= 0) place = place_of(args, self);
   if (args.schema().find("p") >= 0)
     return one(follow(bernoulli(b, place, self.dtype(), args.number("p")), self));
@@ -149,7 +159,8 @@ template <const char* const& kDistribution>
 std::vector<Value*> element_by_element_body(Builder& b, const Args& args) {
   Tensor self = operand(b, args, "self");
   check_float(self.dtype(), kDistribution);
-  return one(follow(random_values_of(b, kDistribution, self, self.sizes(), self.dtype()), self));
+  return one(
+      follow(random_values_of(b, kDistribution, self, place_with(args, self.sizes()), self.dtype()), self));
 }
 constexpr const char *kPoisson = "poisson", *kStandardGamma = "standard_gamma", *kDirichlet = "dirichlet";
 
@@ -159,7 +170,7 @@ std::vector<Value*> binomial_body(Builder& b, const Args& args) {
   if (count.dtype() != prob.dtype() || count.sizes() != prob.sizes())
     throw Unsupported("binomial of counts and probabilities of different dtypes or sizes");
   Tensor both = wrap(b, b.call1("stack", {std::vector<Value*>{count.value, prob.value}, Sym(0)}));
-  return one(random_values_of(b, "binomial", both, count.sizes(), count.dtype()));
+  return one(random_values_of(b, "binomial", both, place_with(args, count.sizes()), count.dtype()));
 }
 
 std::vector<Value*> multinomial_body(Builder& b, const Args& args) {
@@ -168,7 +179,7 @@ std::vector<Value*> multinomial_body(Builder& b, const Args& args) {
   if (self.rank() < 1 || self.rank() > 2) throw Unsupported("multinomial of so many dims");
   std::vector<Sym> sizes = self.sizes();
   sizes.back() = args.constant("num_samples");
-  return one(random_values_of(b, "multinomial", self, sizes, DType::kI64,
+  return one(random_values_of(b, "multinomial", self, place_with(args, sizes), DType::kI64,
                               static_cast<double>(args.constant("num_samples")),
                               args.boolean("replacement")));
 }
@@ -176,15 +187,18 @@ std::vector<Value*> multinomial_body(Builder& b, const Args& args) {
 std::vector<Value*> randperm_body(Builder& b, const Args& args) {
   const DType dtype = dtype_or(args, DType::kI64);
   if (dtype != DType::kI64 && dtype != DType::kI32) throw Unsupported("randperm of this dtype");
-  return one(cast(random_values(b, "permutation", Place{{args.integer("n")}}, DType::kI64, 0), dtype));
+  return one(
+      cast(random_values(b, "permutation", place_with(args, {args.integer("n")}), DType::kI64, 0), dtype));
 }
 
 std::vector<Value*> normal_around_body(Builder& b, const Args& args) {
   const double deviation = args.number("std");
   if (args.schema().find("size") >= 0)
-    return one(normal(b, {args.sizes("size")}, float_or_default(b, args), args.number("mean"), deviation));
+    return one(normal(b, place_with(args, args.sizes("size")), float_or_default(b, args), args.number("mean"),
+                      deviation));
   Tensor mean = operand(b, args, "mean");
-  return one(follow(normal(b, {mean.sizes()}, mean.dtype(), 0, deviation) + detach(mean), mean));
+  return one(
+      follow(normal(b, place_with(args, mean.sizes()), mean.dtype(), 0, deviation) + detach(mean), mean));
 }
 
 // ---- written to a tensor --------------------------------------------------------------------------------------
@@ -332,11 +346,11 @@ std::vector<OpDef> random_ops() {
        .family = Family::kRandom,
        .schemas =
            {"core.random(str distribution, Tensor? probability, int[] size, float first, float second, "
-            "ScalarType dtype, Tensor? after, int[] order=[]) -> Tensor"},
+            "ScalarType dtype, Tensor? after, int[] order=[], Generator? generator=None) -> Tensor"},
        .infer = infer_random,
        .differentiable = false,
        .core = {.kind = CoreKind::kRandom,
-                .call = CallDef{.tensors = {"probability"},
+                .call = CallDef{.tensors = {"probability", "generator"},
                                 .integers = {"order"},
                                 .numbers = {"first", "second"},
                                 .text = "distribution"},

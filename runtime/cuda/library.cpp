@@ -65,7 +65,7 @@ bool library_random(const LibraryArgs& args, RunError* error) {
   if (args.text == "dropout")
     done = torch_dropout_mask(target, args.numbers[0], static_cast<DType>(static_cast<int>(args.numbers[1])));
   else if (distribution != std::end(kDistributions))
-    done = torch_random(*distribution, target, args.operands[0], args.numbers);
+    done = torch_random(*distribution, target, args.operands[0], args.operands[1], args.numbers);
   return (done && (!moves || torch_copy(target, out))) || refused(error, args.text);
 }
 

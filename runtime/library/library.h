@@ -46,7 +46,7 @@ bool library_attention(const LibraryArgs& args, RunError* error);
 // may be absent. integers, numbers: as above.
 bool library_attention_backward(const LibraryArgs& args, RunError* error);
 
-// Random numbers from the framework's generator: probabilities or absent -> output. text: the distribution
+// Random numbers from the framework's generator, or the program's: probabilities or absent, its handle or absent -> output. text: the distribution
 // (torch_shim.h lists them), or "dropout", the mask of a GPU's. numbers: its two parameters, or the probability and the DType of what is dropped. integers: the dims in the order of eager's memory, or none.
 bool library_random(const LibraryArgs& args, RunError* error);
 

@@ -43,7 +43,7 @@ bool library_random(const LibraryArgs& args, RunError* error) {
   }
   const auto* distribution = std::ranges::find(kDistributions, args.text, &Distribution::name);
   if (distribution == std::end(kDistributions) ||
-      !torch_random(*distribution, target, args.operands[0], args.numbers)) {
+      !torch_random(*distribution, target, args.operands[0], args.operands[1], args.numbers)) {
     *error = {RunError::kRuntimeError,
               absl::StrCat("PyTorch could not draw random numbers: ", absl_view(args.text))};
     return false;

@@ -46,6 +46,7 @@ Shim bind_shim(DeviceType device) {
   bind(result.reinterpret, "aoti_torch__reinterpret_tensor");
   bind(result.empty_strided, "aoti_torch_empty_strided");
   bind(result.call_dispatcher, "aoti_torch_call_dispatcher");
+  bind(result.new_generator, "torch_new_generator_handle");
   return result;
 }
 

@@ -71,6 +71,7 @@ struct Shim {
                           int32_t device_type, int32_t device_index, Handle* result) = nullptr;
   // The dispatcher takes over the tensors on the stack, and leaves a new handle for the result.
   Status (*call_dispatcher)(const char* op, const char* overload, uint64_t* stack) = nullptr;
+  Status (*new_generator)(Handle generator, Handle* result) = nullptr;
   bool complete() const {
     return create_tensor_from_blob && delete_tensor && get_data_ptr && get_sizes && get_strides && get_dim &&
            convolution;

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <bit>
+#include <optional>
 #include <vector>
 
+#include "runtime/host/parallel.h"
 #include "runtime/library/torch_handles.h"
 
 namespace cdynamo::runtime {
@@ -143,13 +145,26 @@ TensorView part_of(const TensorView& view, int i) {
   return part;
 }
 
+// An optional generator on the stack, as the dispatcher takes it over: 0 for none, or a word of its own that holds a handle.
+std::optional<uint64_t> generator_word(const Shim& torch, const TensorView& generator) {
+  if (!generator.data) return 0;
+  Handle copy = nullptr;
+  if (!torch.new_generator || torch.new_generator(*static_cast<Handle*>(generator.data), &copy) != 0)
+    return std::nullopt;
+  return std::bit_cast<uint64_t>(new uint64_t(std::bit_cast<uint64_t>(copy)));
+}
+
 }  // namespace
 
+bool torch_takes_generators() {
+  return find_process_symbol("aoti_torch_call_dispatcher") &&
+         find_process_symbol("torch_new_generator_handle");
+}
+
 bool torch_random(const Distribution& row, const TensorView& out, const TensorView& operand,
-                  const double* parameters) {
+                  const TensorView& generator, const double* parameters) {
   const Shim* torch = shim(out);
   if (!torch || !torch->call_dispatcher) return false;
-  constexpr uint64_t kNoGenerator = 0;
   std::vector<TorchTensor> tensors;
   if (row.form == Distribution::kFills) tensors.emplace_back(*torch, out);
   for (int i = 0; i < row.operands; ++i)
@@ -157,16 +172,18 @@ bool torch_random(const Distribution& row, const TensorView& out, const TensorVi
   if (row.form == Distribution::kOrders) tensors.emplace_back(*torch, out);
   for (const TorchTensor& tensor : tensors)
     if (!tensor.get()) return false;
+  const std::optional<uint64_t> drawn_by = generator_word(*torch, generator);
+  if (!drawn_by) return false;
   Stack stack;
   if (row.form == Distribution::kOrders) {
     stack.push(static_cast<uint64_t>(out.sizes[0]));
-    stack.push(kNoGenerator);
+    stack.push(*drawn_by);
   }
   for (TorchTensor& tensor : tensors) stack.push(std::move(tensor));
   for (int i = 0; i < row.parameters; ++i)
     stack.push(row.integer ? static_cast<uint64_t>(static_cast<int64_t>(parameters[i]))
                            : std::bit_cast<uint64_t>(parameters[i]));
-  if (row.form != Distribution::kOrders) stack.push(kNoGenerator);
+  if (row.form != Distribution::kOrders) stack.push(*drawn_by);
   if (torch->call_dispatcher(row.op, row.overload, stack.words()) != 0) return false;
   TorchTensor result(*torch, std::bit_cast<Handle>(stack.words()[0]));
   return row.form != Distribution::kGives || copy_result(*torch, result.get(), out);

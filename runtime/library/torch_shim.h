@@ -50,7 +50,10 @@ inline constexpr Distribution kDistributions[] = {
 };
 // What a GPU's dropout keeps of a tensor like `out`, but of `dtype`: a bool.
 bool torch_dropout_mask(const TensorView& out, double p, DType dtype);
+// `generator`: a number, the handle of the program's generator (AtenGeneratorHandle); absent: the framework's own.
 bool torch_random(const Distribution& row, const TensorView& out, const TensorView& operand,
-                  const double* parameters);
+                  const TensorView& generator, const double* parameters);
+// PyTorch's interface takes generators (2.13 and later).
+bool torch_takes_generators();
 
 }  // namespace cdynamo::runtime

@@ -117,7 +117,7 @@ struct Effect {
 
 // ---- graph inputs
 
-enum class InputKind : uint8_t { kTorchTensor, kNumpyArray, kFloat, kNumpyScalar };
+enum class InputKind : uint8_t { kTorchTensor, kNumpyArray, kFloat, kNumpyScalar };  // the last: or a torch.Generator
 
 struct GraphInput {
   InputKind kind;

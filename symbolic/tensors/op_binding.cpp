@@ -12,6 +12,7 @@
 #include "symbolic/tensors/array_value.h"
 #include "symbolic/tensors/data_numbers.h"
 #include "symbolic/tensors/frameworks.h"
+#include "symbolic/tensors/torch_generator.h"
 #include "symbolic/values/data_bool.h"
 #include "symbolic/values/dynamic_float.h"
 #include "symbolic/values/sym_int.h"
@@ -254,9 +255,9 @@ class Binder {
       case ParamKind::kFloatList: return convert_floats(value, out);
       case ParamKind::kBoolList: return convert_bools(value, out);
       case ParamKind::kMemoryFormat: return convert_memory_format(value, out);
+      case ParamKind::kGenerator: return convert_generator(value, out);
       case ParamKind::kLayout: return constant_object(value) == library_object("torch", "strided");
       case ParamKind::kScalarList:
-      case ParamKind::kGenerator:
       case ParamKind::kDimname:
       case ParamKind::kGraph: return false;
     }
@@ -382,6 +383,12 @@ class Binder {
     const std::optional<graph::Device> device = device_argument(ex_, value);
     if (device) out = *device;
     return device.has_value();
+  }
+
+  bool convert_generator(const ValuePtr& value, Arg& out) {
+    graph::Value* input = generator_input(ex_, value);
+    if (input) out = input;
+    return input != nullptr;
   }
 
   bool convert_ints(const Param& param, const ValuePtr& value, Arg& out) {

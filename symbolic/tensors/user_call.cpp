@@ -1,6 +1,7 @@
 #include "symbolic/tensors/user_call.h"
 
 #include "symbolic/tensors/array_value.h"
+#include "symbolic/tensors/torch_generator.h"
 #include "symbolic/values/sym_int.h"
 #include "symbolic/values/value_tools.h"
 
@@ -40,6 +41,8 @@ PyRef encode_slice(Executor& ex, const ValuePtr& value) {
 PyRef encode_value(Executor& ex, const ValuePtr& value) {
   check_stack();  // a list may hold itself
   if (const graph::Value* held = graph_value(value)) return pair("value", checked(PyLong_FromLong(held->id)));
+  if (const graph::Value* generator = generator_input(ex, value))
+    return pair("value", checked(PyLong_FromLong(generator->id)));
   if (auto* symbolic = dynamic_cast<SymIntValue*>(value.get())) {
     PyRef text = checked(PyUnicode_FromString(symbolic->sym().str().c_str()));
     PyRef content = checked(

@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "symbolic/capture/value_factories.h"
+#include "symbolic/tensors/torch_generator.h"
 #include "symbolic/torch/callables.h"
 #include "symbolic/torch/library_call.h"
 #include "symbolic/torch/return_type.h"
@@ -46,7 +47,7 @@ ValuePtr wrap_torch_object(Executor& ex, PyObject* object, const SourcePtr& sour
     }
     return std::make_shared<SizeValue>(std::move(items));
   }
-  return nullptr;
+  return wrap_torch_generator(ex, object, source);
 }
 
 namespace {

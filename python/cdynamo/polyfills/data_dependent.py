@@ -193,19 +193,19 @@ def allclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False):
 
 def multinomial(input, num_samples, replacement=False, *, generator=None):
     """The largest of probabilities over exponential random numbers, where that is what eager does."""
-    if generator is not None or not input.is_floating_point() or input.device.type != "cpu":
+    if not input.is_floating_point() or input.device.type != "cpu":
         not_captured("multinomial of this kind")
     if not 0 < input.dim() <= 2 or input.numel() == 0:
         not_captured("multinomial of this kind")
     if replacement and num_samples > 1:
-        return torch.ops.aten.multinomial(input.detach(), num_samples, True)
+        return torch.ops.aten.multinomial(input.detach(), num_samples, True, generator=generator)
     if not 0 < num_samples <= input.shape[-1] or input.shape[-1] > 2**24:
         not_captured("multinomial of this kind")
     input = input.detach()
     valid = (input.max() < float("inf")) & (input.min() >= 0)
     if not required((valid & (input.sum(-1) != 0).all()).item()):
         not_captured("multinomial of what are no probabilities")
-    chances = input / torch.empty_like(input).exponential_()
+    chances = input / torch.empty_like(input).exponential_(generator=generator)
     if num_samples == 1:
         return chances.argmax(dim=-1, keepdim=True)
     return torch.topk(chances, num_samples).indices

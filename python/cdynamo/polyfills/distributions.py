@@ -25,7 +25,7 @@ def is_positive_definite(self, value):
 
 def normal_of_deviations(mean, std, *, generator=None, out=None):
     """`torch.normal` with a tensor of deviations, which eager refuses where one is negative."""
-    if generator is not None or out is not None or std.numel() == 0:
+    if out is not None or std.numel() == 0:
         not_captured("normal of this kind")
     means = isinstance(mean, torch.Tensor)
     if torch.is_grad_enabled() and (std.requires_grad or (means and mean.requires_grad)):
@@ -35,7 +35,7 @@ def normal_of_deviations(mean, std, *, generator=None, out=None):
     if not required((std.min() >= 0).item()):
         not_captured("normal of what are no deviations")
     sizes = torch.broadcast_shapes(mean.shape, std.shape) if means else std.shape
-    drawn = torch.empty(sizes, dtype=std.dtype, device=std.device).normal_()
+    drawn = torch.empty(sizes, dtype=std.dtype, device=std.device).normal_(generator=generator)
     return drawn.mul_(std).add_(mean)
 
 
@@ -44,29 +44,27 @@ def normal_of_deviations(mean, std, *, generator=None, out=None):
 
 class StandardGamma(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, concentration):
-        drawn = torch.ops.aten._standard_gamma(concentration)
+    def forward(ctx, concentration, generator):
+        drawn = torch.ops.aten._standard_gamma(concentration, generator)
         ctx.save_for_backward(concentration, drawn)
         return drawn
 
     @staticmethod
     def backward(ctx, grad):
         concentration, drawn = ctx.saved_tensors
-        return once_differentiable(grad * torch._standard_gamma_grad(concentration, drawn), True)
+        return once_differentiable(grad * torch._standard_gamma_grad(concentration, drawn), True), None
 
 
 def standard_gamma(self, generator=None):
-    if generator is not None:
-        not_captured("_standard_gamma with a generator")
     if torch.is_grad_enabled() and self.requires_grad:
-        return StandardGamma.apply(self)
-    return torch.ops.aten._standard_gamma(self)
+        return StandardGamma.apply(self, generator)
+    return torch.ops.aten._standard_gamma(self, generator)
 
 
 def binomial(count, prob, generator=None):
-    if generator is not None or (torch.is_grad_enabled() and (count.requires_grad or prob.requires_grad)):
-        not_captured("binomial with a generator, or a gradient, which PyTorch does not have")
-    return torch.ops.aten.binomial(count, prob)
+    if torch.is_grad_enabled() and (count.requires_grad or prob.requires_grad):
+        not_captured("binomial with a gradient, which PyTorch does not have")
+    return torch.ops.aten.binomial(count, prob, generator)
 
 
 class RaisedToTiny(torch.autograd.Function):
