@@ -248,6 +248,7 @@ def _compile(backend: Callable, graph: Graph, inputs: Sequence[Any], with_torch:
     has_arrays = graph.has_arrays or graph.framework == "numpy"
     given: Any = graph
     examples = list(inputs)
+    goes_on = config.suppress_errors or _has_generators(inputs)
     if with_torch:
         given = to_fx(graph)
         examples = [as_tensor(value) for value in inputs] if has_arrays else examples
@@ -261,15 +262,21 @@ def _compile(backend: Callable, graph: Graph, inputs: Sequence[Any], with_torch:
             raise TypeError(f"it returned {type(compiled).__name__}, not a callable")
         return on_arrays(compiled, graph.array_outputs) if with_torch and has_arrays else compiled
     except BackendCompilerFailed as failure:  # of a backend that the backend asked
-        if not config.suppress_errors:
+        if not goes_on:
             raise
         error: Exception = failure
     except Exception as raised:
         error = raised
-        if not config.suppress_errors:
+        if not goes_on:
             raise backend_failure(_name_of(backend), raised) from raised
     _LOGGER.warning("%s; the graph is run call by call", backend_failure(_name_of(backend), error))
     return graph.forward
+
+
+def _has_generators(inputs: Sequence[Any]) -> bool:
+    """Whether a torch.Generator is among the inputs: what traces a graph cannot trace that."""
+    torch = sys.modules.get("torch")
+    return torch is not None and any(isinstance(value, torch.Generator) for value in inputs)
 
 
 def _one_for_each_size(graph: Graph, compile_for: Callable[[Sequence[Any]], Callable]) -> Callable:

@@ -117,10 +117,10 @@ struct Effect {
 
 // ---- graph inputs
 
-enum class InputKind : uint8_t { kTorchTensor, kNumpyArray, kFloat, kNumpyScalar };  // the last: or a torch.Generator
+enum class InputKind : uint8_t { kTorchTensor, kNumpyArray, kFloat, kNumpyScalar };
 
 struct GraphInput {
-  InputKind kind;
+  InputKind kind;  // of a torch.Generator: kNumpyScalar
   SourcePtr source;
   graph::Value* value;  // the captured graph's input; of a number 0-dim
 };

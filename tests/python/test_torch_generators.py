@@ -246,3 +246,14 @@ def test_dropout_leaves_other_generators_alone():
         return F.dropout(x, 0.5) + torch.rand(8, generator=g)
 
     same(drawn(cdynamo.optimize(f, fullgraph=True), X), drawn(f, X))
+
+
+def test_a_backend_that_takes_no_generator(caplog):
+    def refuses(module, inputs):
+        raise RuntimeError("no generators")
+
+    def f(x, g):
+        return x * 2 + torch.rand(8, generator=g)
+
+    same(drawn(cdynamo.optimize(f, backend=refuses, fullgraph=True), X), drawn(f, X))
+    assert "call by call" in caplog.text
