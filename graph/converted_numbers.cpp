@@ -8,6 +8,9 @@
 #include "graph/sizes/sym_context.h"
 
 namespace cdynamo::graph {
+
+using runtime::is_unsigned;
+
 namespace {
 
 enum class Rule : uint8_t {
@@ -76,24 +79,29 @@ double largest(DType dtype) {
   }
 }
 
+// The greatest that a Sym can be of an integer dtype.
+int64_t greatest_integer(DType dtype) {
+  return runtime::bytes(dtype) == 8 ? std::numeric_limits<int64_t>::max()
+                                    : static_cast<int64_t>(largest(dtype));
+}
+
 bool fits(double number, DType dtype) {
   if (is_float(dtype)) return !std::isfinite(number) || std::abs(number) <= largest(dtype);
-  if (dtype == DType::kI64 && std::abs(number) >= 0x1p63)
-    return false;  // eager gives what the processor does
+  // Of what is out of range eager gives what the processor does; of uint64 int64 holds the lower half.
+  if (runtime::bytes(dtype) == 8 && std::abs(number) >= 0x1p63) return false;
   return number <= largest(dtype) && number >= (runtime::info(dtype).is_signed ? -largest(dtype) - 1 : 0);
 }
 
 // Negative integers wrap around in unsigned types, as negative reals do not.
 bool fits(Graph& graph, const Sym& number, DType dtype) {
-  if (dtype == DType::kI64 || (is_float(dtype) && dtype != DType::kF16)) return true;
+  if ((!is_float(dtype) && runtime::bytes(dtype) == 8) || (is_float(dtype) && dtype != DType::kF16))
+    return true;
   const auto high = static_cast<int64_t>(largest(dtype));
   const int64_t low = is_integer(dtype) && runtime::info(dtype).is_signed ? -high - 1 : -high;
   if (number.is_constant()) return number.constant() >= low && number.constant() <= high;
   return graph.sym->guard(Relation::kLe, number, high, "a number's range") &&
          graph.sym->guard(Relation::kLe, low, number, "a number's range");
 }
-
-bool is_unsigned(DType dtype) { return is_integer(dtype) && !runtime::info(dtype).is_signed; }
 
 bool is_beyond_double(const Arg& number) {
   const auto* sym = std::get_if<Sym>(&number);
@@ -164,8 +172,7 @@ void check_numpy_integers(Graph& graph, Promotion rule, const std::vector<Arg>& 
     const auto* number = std::get_if<Sym>(&operands[i]);
     const DType dtype = dtypes[i];
     if (!number || !is_integer(dtype) || dtype == DType::kBool || dtype == DType::kI64) continue;
-    const auto high = static_cast<int64_t>(largest(dtype));
-    const int64_t low = is_unsigned(dtype) ? 0 : -high - 1;
+    const int64_t high = greatest_integer(dtype), low = is_unsigned(dtype) ? 0 : -high - 1;
     if (graph.sym->guard(Relation::kLe, *number, high, "a number's range") &&
         graph.sym->guard(Relation::kLe, low, *number, "a number's range"))
       continue;

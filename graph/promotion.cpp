@@ -1,5 +1,6 @@
 #include "graph/promotion.h"
 
+#include <algorithm>
 #include <optional>
 
 namespace cdynamo::graph {
@@ -22,9 +23,15 @@ PromotedOperand promoted_operand(const Arg& arg) {
 }
 
 static DType promote_integers(DType a, DType b) {
-  if (a == DType::kU8 && b == DType::kI8) return DType::kI16;
-  if (a == DType::kI8 && b == DType::kU8) return DType::kI16;
-  return bytes(a) >= bytes(b) && a != DType::kU8 ? a : bytes(b) >= bytes(a) ? b : a;
+  if (info(a).is_signed == info(b).is_signed) return bytes(a) >= bytes(b) ? a : b;
+  const DType with_sign = info(a).is_signed ? a : b, without = info(a).is_signed ? b : a;
+  if (bytes(with_sign) > bytes(without)) return with_sign;
+  switch (without) {
+    case DType::kU8: return DType::kI16;
+    case DType::kU16: return DType::kI32;
+    case DType::kU32: return DType::kI64;
+    default: return DType::kF64;  // NumPy: no integer type holds both
+  }
 }
 
 // NumPy: a float type holds an integer type where it holds its values: int16 needs float32, int32 float64.
@@ -39,8 +46,16 @@ static DType promote_floats(DType a, DType b) {
   return bytes(a) >= bytes(b) ? a : b;
 }
 
+// PyTorch's "barebones" dtypes.
+static bool is_wide_unsigned(DType dtype) { return runtime::is_unsigned(dtype) && bytes(dtype) > 1; }
+
 DType promote_types(Framework framework, DType a, DType b) {
   if (a == b) return a;
+  if (framework == Framework::kTorch && !is_float(a) && !is_float(b) &&
+      (is_wide_unsigned(a) || is_wide_unsigned(b)))
+    throw UserError(UserError::Kind::kRuntime,
+                    "Promotion for uint16, uint32, uint64 types is not supported, attempted to promote " +
+                        std::string(info(a).name) + " and " + info(b).name);
   if (a == DType::kBool) return b;
   if (b == DType::kBool) return a;
   if (!is_float(a) && !is_float(b)) return promote_integers(a, b);
@@ -143,6 +158,12 @@ static void refuse_float(DType dtype, Framework framework, std::string_view op_n
                   "\"" + std::string(op_name) + "_cpu\" not implemented for '" + name + "'");
 }
 
+// NumPy compares integers exactly, where no dtype holds both.
+static void refuse_rounded_comparison(std::span<const PromotedOperand> operands, DType common) {
+  if (is_float(common) && std::ranges::all_of(operands, [](const auto& x) { return !is_float(x.dtype); }))
+    throw Unsupported("numpy: a comparison of uint64 with signed integers");
+}
+
 Promoted promote(Framework framework, DType default_float, Promotion rule,
                  std::span<const PromotedOperand> operands, std::string_view op_name) {
   Promoted promoted;
@@ -182,6 +203,7 @@ Promoted promote(Framework framework, DType default_float, Promotion rule,
     case Promotion::kCompare:
       promoted.result = DType::kBool;
       promoted.operands.assign(operands.size(), common(0));
+      refuse_rounded_comparison(operands, promoted.operands[0]);
       break;
     case Promotion::kLogical:
       promoted.result = DType::kBool;

@@ -18,7 +18,8 @@ static Scalar hold(double value, DType dtype) { return {std::bit_cast<void*>(val
 static Scalar hold(int64_t value, DType dtype) { return {std::bit_cast<void*>(value), dtype}; }
 
 double ReferenceBuilder::real(Scalar value) {
-  return is_float(value.dtype) ? std::bit_cast<double>(value.handle) : static_cast<double>(integer(value));
+  return is_float(value.dtype) ? std::bit_cast<double>(value.handle)
+                               : integer_to_real(integer(value), value.dtype);
 }
 int64_t ReferenceBuilder::integer(Scalar value) { return std::bit_cast<int64_t>(value.handle); }
 
@@ -50,7 +51,9 @@ int64_t wrap_to(int64_t value, DType dtype) {
     case DType::kBool: return value != 0;
     case DType::kU8: return static_cast<uint8_t>(value);
     case DType::kI8: return static_cast<int8_t>(value);
+    case DType::kU16: return static_cast<uint16_t>(value);
     case DType::kI16: return static_cast<int16_t>(value);
+    case DType::kU32: return static_cast<uint32_t>(value);
     case DType::kI32: return static_cast<int32_t>(value);
     default: return value;
   }
@@ -58,11 +61,20 @@ int64_t wrap_to(int64_t value, DType dtype) {
 
 int64_t real_to_integer(double value, DType dtype) {
   if (dtype == DType::kBool) return value != 0;
-  double limit = dtype == DType::kI64 ? 0x1p63 : 0x1p31;
-  bool fits = value > -limit - 1 && value < limit;
-  if (dtype == DType::kI64) fits = value >= -limit && value < limit;
-  int64_t indefinite = dtype == DType::kI64 ? INT64_MIN : INT32_MIN;
+  // The upper half of uint64 is the lower one, moved.
+  if (dtype == DType::kU64 && value >= 0x1p63)
+    return static_cast<int64_t>(static_cast<uint64_t>(real_to_integer(value - 0x1p63, DType::kI64)) ^
+                                uint64_t{1} << 63);
+  const bool wide = runtime::bytes(dtype) == 8 || dtype == DType::kU32;
+  double limit = wide ? 0x1p63 : 0x1p31;
+  bool fits = wide ? value >= -limit && value < limit : value > -limit - 1 && value < limit;
+  int64_t indefinite = wide ? INT64_MIN : INT32_MIN;
   return wrap_to(fits ? static_cast<int64_t>(value) : indefinite, dtype);
+}
+
+double integer_to_real(int64_t value, DType dtype) {
+  return dtype == DType::kU64 ? static_cast<double>(static_cast<uint64_t>(value))
+                              : static_cast<double>(value);
 }
 
 // ---- primitives -----------------------------------------------------------------------------------------
@@ -138,6 +150,17 @@ static double binary_real(Prim prim, double x, double y) {
 
 static int64_t integer_prim(Prim prim, int64_t x, int64_t y, DType dtype) {
   auto u = [](int64_t v) { return static_cast<uint64_t>(v); };
+  if (dtype == DType::kU64) {
+    switch (prim) {
+      case Prim::k_div: return y == 0 ? 0 : static_cast<int64_t>(u(x) / u(y));
+      case Prim::k_rem: return y == 0 ? 0 : static_cast<int64_t>(u(x) % u(y));
+      case Prim::k_abs: return x;
+      case Prim::k_min: return u(x) < u(y) ? x : y;
+      case Prim::k_max: return u(x) > u(y) ? x : y;
+      case Prim::k_shr: return static_cast<int64_t>(u(x) >> (y & 63));
+      default: break;
+    }
+  }
   switch (prim) {
     case Prim::k_add: return static_cast<int64_t>(u(x) + u(y));
     case Prim::k_sub: return static_cast<int64_t>(u(x) - u(y));
@@ -182,7 +205,9 @@ Scalar ReferenceBuilder::prim(Prim prim, const Scalar* operands, int count) {
     return constant(count == 1 ? unary_real(prim, x) : binary_real(prim, x, y), dtype);
   }
   int64_t x = integer(operands[0]), y = count > 1 ? integer(operands[1]) : 0;
-  if (comparison) return hold(static_cast<int64_t>(compare(prim, x, y)), DType::kBool);
+  const bool holds = dtype == DType::kU64 ? compare(prim, static_cast<uint64_t>(x), static_cast<uint64_t>(y))
+                                          : compare(prim, x, y);
+  if (comparison) return hold(static_cast<int64_t>(holds), DType::kBool);
   return constant_int(integer_prim(prim, x, y, dtype), dtype);
 }
 
@@ -194,7 +219,8 @@ Scalar ReferenceBuilder::constant_int(int64_t value, DType dtype) {
 }
 
 Scalar ReferenceBuilder::cast(Scalar value, DType dtype) {
-  return is_float(value.dtype) ? constant(real(value), dtype) : constant_int(integer(value), dtype);
+  return is_float(value.dtype) || is_float(dtype) ? constant(real(value), dtype)
+                                                  : constant_int(integer(value), dtype);
 }
 
 Scalar ReferenceBuilder::select(Scalar condition, Scalar yes, Scalar no) {

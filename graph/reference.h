@@ -21,7 +21,7 @@ class ReferenceBuilder final : public ScalarBuilder {
 
   // Values are held in the handles themselves: a Scalar stays valid for ever.
   static double real(Scalar value);      // of any dtype
-  static int64_t integer(Scalar value);  // of an integer dtype or bool
+  static int64_t integer(Scalar value);  // of an integer dtype or bool; the bits of a uint64
 };
 
 // To the nearest value of a float dtype (half types included), as a double.
@@ -30,5 +30,7 @@ double round_to(double value, DType dtype);
 int64_t wrap_to(int64_t value, DType dtype);
 // C's conversion as the hardware does it.
 int64_t real_to_integer(double value, DType dtype);
+// The number that the bits of an integer dtype stand for.
+double integer_to_real(int64_t value, DType dtype);
 
 }  // namespace cdynamo::graph

@@ -6,9 +6,9 @@
 
 namespace cdynamo::runtime {
 
-// In promotion order within a category; the values index kDTypes and are stored in the disk cache.
-enum class DType : uint8_t { kBool, kU8, kI8, kI16, kI32, kI64, kF16, kBF16, kF32, kF64 };
-inline constexpr int kNumDTypes = 10;
+// The values index kDTypes and are stored in the disk cache.
+enum class DType : uint8_t { kBool, kU8, kI8, kI16, kI32, kI64, kF16, kBF16, kF32, kF64, kU16, kU32, kU64 };
+inline constexpr int kNumDTypes = 13;
 
 enum class Category : uint8_t { kBool, kInteger, kFloat };
 
@@ -21,11 +21,13 @@ struct DTypeInfo {
 };
 
 inline constexpr DTypeInfo kDTypes[kNumDTypes] = {
-    {"bool", "b8", 1, Category::kBool, false},     {"uint8", "u8", 1, Category::kInteger, false},
-    {"int8", "i8", 1, Category::kInteger, true},   {"int16", "i16", 2, Category::kInteger, true},
-    {"int32", "i32", 4, Category::kInteger, true}, {"int64", "i64", 8, Category::kInteger, true},
-    {"float16", "f16", 2, Category::kFloat, true}, {"bfloat16", "bf16", 2, Category::kFloat, true},
-    {"float32", "f32", 4, Category::kFloat, true}, {"float64", "f64", 8, Category::kFloat, true},
+    {"bool", "b8", 1, Category::kBool, false},       {"uint8", "u8", 1, Category::kInteger, false},
+    {"int8", "i8", 1, Category::kInteger, true},     {"int16", "i16", 2, Category::kInteger, true},
+    {"int32", "i32", 4, Category::kInteger, true},   {"int64", "i64", 8, Category::kInteger, true},
+    {"float16", "f16", 2, Category::kFloat, true},   {"bfloat16", "bf16", 2, Category::kFloat, true},
+    {"float32", "f32", 4, Category::kFloat, true},   {"float64", "f64", 8, Category::kFloat, true},
+    {"uint16", "u16", 2, Category::kInteger, false}, {"uint32", "u32", 4, Category::kInteger, false},
+    {"uint64", "u64", 8, Category::kInteger, false},
 };
 
 constexpr const DTypeInfo& info(DType dtype) { return kDTypes[static_cast<int>(dtype)]; }
@@ -34,6 +36,7 @@ constexpr bool is_float(DType dtype) { return info(dtype).category == Category::
 constexpr bool is_integer(DType dtype) {
   return info(dtype).category == Category::kInteger;
 }  // bool is not one
+constexpr bool is_unsigned(DType dtype) { return is_integer(dtype) && !info(dtype).is_signed; }
 constexpr bool is_half(DType dtype) { return dtype == DType::kF16 || dtype == DType::kBF16; }
 // The type that arithmetic on `dtype` is done in: half types compute in float32 and round at each operator.
 constexpr DType compute_type(DType dtype) { return is_half(dtype) ? DType::kF32 : dtype; }

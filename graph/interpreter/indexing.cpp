@@ -20,6 +20,11 @@ Index picked(const std::vector<const DenseTensor*>& indices, const DenseTensor& 
   return from;
 }
 
+bool is_less(DType dtype, Element a, Element b) {
+  const auto bits = [](Element x) { return static_cast<uint64_t>(x.integer); };
+  return dtype == DType::kU64 ? bits(a) < bits(b) : a.integer < b.integer;
+}
+
 Element combine(std::string_view reduce, DType dtype, Element a, Element b) {
   bool real = runtime::is_float(dtype);
   Element result;
@@ -29,9 +34,9 @@ Element combine(std::string_view reduce, DType dtype, Element a, Element b) {
   else if (reduce == "prod")
     result = {a.real * b.real, a.integer * b.integer};
   else if (reduce == "amax")
-    result = real ? (std::isnan(a.real) || a.real > b.real ? a : b) : a.integer > b.integer ? a : b;
+    result = real ? (std::isnan(a.real) || a.real > b.real ? a : b) : is_less(dtype, b, a) ? a : b;
   else if (reduce == "amin")
-    result = real ? (std::isnan(a.real) || a.real < b.real ? a : b) : a.integer < b.integer ? a : b;
+    result = real ? (std::isnan(a.real) || a.real < b.real ? a : b) : is_less(dtype, a, b) ? a : b;
   else
     throw InternalError("core.scatter reduces by " + std::string(reduce));
   return real ? Element{round_to(result.real, dtype), 0} : Element{0, wrap_to(result.integer, dtype)};

@@ -28,7 +28,7 @@ int64_t DenseTensor::numel() const {
 }
 
 double DenseTensor::number(size_t index) const {
-  return is_float(dtype) ? elements[index].real : static_cast<double>(elements[index].integer);
+  return is_float(dtype) ? elements[index].real : integer_to_real(elements[index].integer, dtype);
 }
 
 void DenseTensor::set(size_t index, double value) {

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "graph/ops/entry.h"
+#include "graph/reference.h"
 
 namespace cdynamo::graph {
 namespace {
@@ -15,7 +16,7 @@ int64_t least(DType dtype) {
 }
 int64_t greatest(DType dtype) {
   if (dtype == DType::kBool) return 1;
-  if (dtype == DType::kU8) return 255;
+  if (!runtime::info(dtype).is_signed) return wrap_to(-1, dtype);
   return -(least(dtype) + 1);
 }
 

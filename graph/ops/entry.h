@@ -27,6 +27,7 @@ inline Scalar number(ScalarBuilder& b, double value, Scalar like) {
   return is_float(like.dtype) ? b.constant(value, like.dtype)
                               : b.constant_int(static_cast<int64_t>(value), like.dtype);
 }
+using runtime::is_unsigned;
 inline bool is_unsigned(Scalar x) { return !runtime::info(x.dtype).is_signed; }
 
 // ---- bodies

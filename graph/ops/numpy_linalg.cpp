@@ -128,8 +128,8 @@ std::vector<Value*> tensordot_body(Builder& b, const Args& args) {
 
 Tensor diagonal_sum(Builder& b, Tensor a, int64_t offset, int64_t dim1, int64_t dim2) {
   Tensor diagonal = wrap(b, b.call1("core.diagonal", {a.value, Sym(offset), Sym(dim1), Sym(dim2)}));
-  if (diagonal.dtype() == DType::kU8) throw Unsupported("numpy: a trace of uint8 is uint64");
-  if (!is_float(diagonal.dtype())) diagonal = cast(diagonal, DType::kI64);
+  if (!is_float(diagonal.dtype()))
+    diagonal = cast(diagonal, runtime::is_unsigned(diagonal.dtype()) ? DType::kU64 : DType::kI64);
   return sum(diagonal, {diagonal.rank() - 1});
 }
 

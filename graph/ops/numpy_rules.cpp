@@ -37,8 +37,7 @@ bool numpy_keepdims(const Args& args) {
 DType numpy_sum_dtype(const Args& args, DType dtype) {
   if (args.has("dtype")) return *args.dtype("dtype");
   if (is_float(dtype)) return dtype;
-  if (dtype == DType::kU8) throw Unsupported("numpy: a sum of uint8 is uint64");
-  return DType::kI64;
+  return is_unsigned(dtype) ? DType::kU64 : DType::kI64;
 }
 
 DType numpy_float_dtype(DType dtype) { return is_float(dtype) ? dtype : DType::kF64; }

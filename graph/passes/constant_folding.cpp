@@ -51,6 +51,8 @@ Value* fold_constants(Builder& builder, Node& node) {
     number = ReferenceBuilder::integer(result) != 0;
   else
     number = Sym(ReferenceBuilder::integer(result));
+  // A full holds no number that int64 does not.
+  if (type.dtype == DType::kU64 && ReferenceBuilder::integer(result) < 0) return nullptr;
   return builder.call1("core.full", {type.sizes, std::move(number), type.dtype});
 }
 

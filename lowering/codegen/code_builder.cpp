@@ -70,6 +70,20 @@ Scalar CodeBuilder::bitcast(Scalar s, DType dtype) {
   return wrap(ir_.CreateBitCast(value(s), type(dtype, lanes(value(s)))), dtype);
 }
 
+// The upper half of uint64 is the lower one, moved; what is narrower is part of a signed integer.
+Value* CodeBuilder::to_any_integer(Value* v, DType dtype) {
+  Type* result = type(dtype, lanes(v));
+  if (dtype != DType::kU64) {
+    const DType wide = runtime::bytes(dtype) < 4 ? DType::kI32 : dtype == DType::kU32 ? DType::kI64 : dtype;
+    return ir_.CreateTrunc(to_integer(v, wide), result);
+  }
+  Constant* half = ConstantFP::get(v->getType(), 0x1p63);
+  Value* is_upper = ir_.CreateFCmpOGE(v, half);
+  Value* moved = to_integer(ir_.CreateSelect(is_upper, ir_.CreateFSub(v, half), v), DType::kI64);
+  Constant* top = ConstantInt::get(result, uint64_t{1} << 63);
+  return ir_.CreateSelect(is_upper, ir_.CreateXor(moved, top), moved);
+}
+
 // C's conversion. Out-of-range floats go through int32 for narrower types, as scalar conversions do.
 Scalar CodeBuilder::cast(Scalar s, DType to) {
   DType from = s.dtype, target = runtime::compute_type(to);
@@ -85,7 +99,7 @@ Scalar CodeBuilder::cast(Scalar s, DType to) {
       if (runtime::is_float(target)) {
         v = ir_.CreateFPCast(v, result);
       } else {
-        v = ir_.CreateTrunc(to_integer(v, runtime::bytes(target) < 4 ? DType::kI32 : target), result);
+        v = to_any_integer(v, target);
       }
     } else if (runtime::is_float(target)) {
       v = from_signed ? ir_.CreateSIToFP(v, result) : ir_.CreateUIToFP(v, result);

@@ -50,6 +50,7 @@ class CodeBuilder : public math::MathBuilder {
  protected:
   // C's conversion to an integer of at least 32 bits, for what is in its range; the rest as the processor has it.
   virtual llvm::Value* to_integer(llvm::Value* v, DType dtype) = 0;
+  llvm::Value* to_any_integer(llvm::Value* v, DType dtype);
   // b == 0 gives 0, the least integer over -1 wraps.
   virtual llvm::Value* integer_divide(Prim prim, DType dtype, llvm::Value* a, llvm::Value* b);
   // A float32 as the 16 bits of the nearest bfloat16.

@@ -25,8 +25,11 @@ Scalar read_element(const void* base, int64_t index, DType dtype, ReferenceBuild
     case DType::kBool: return builder.constant_int(as(uint8_t{}) != 0, dtype);
     case DType::kU8: return builder.constant_int(as(uint8_t{}), dtype);
     case DType::kI8: return builder.constant_int(as(int8_t{}), dtype);
+    case DType::kU16: return builder.constant_int(as(uint16_t{}), dtype);
     case DType::kI16: return builder.constant_int(as(int16_t{}), dtype);
+    case DType::kU32: return builder.constant_int(as(uint32_t{}), dtype);
     case DType::kI32: return builder.constant_int(as(int32_t{}), dtype);
+    case DType::kU64:
     case DType::kI64: return builder.constant_int(as(int64_t{}), dtype);
     case DType::kF16: return builder.constant(as(runtime::Float16{}), DType::kF32);
     case DType::kBF16: return builder.constant(as(runtime::BFloat16{}), DType::kF32);

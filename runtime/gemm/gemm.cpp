@@ -18,6 +18,15 @@ using Accumulator = std::conditional_t<
     std::conditional_t<std::is_integral_v<T>,
                        std::make_unsigned_t<std::conditional_t<std::is_same_v<T, bool>, char, T>>, T>>;
 
+// Narrow unsigned integers would be multiplied as ints, whose overflow is undefined.
+template <typename Acc>
+Acc product(Acc a, Acc b) {
+  if constexpr (std::is_integral_v<Acc>)
+    return static_cast<Acc>(1U * a * b);
+  else
+    return a * b;
+}
+
 template <typename T>
 T narrow(Accumulator<T> value) {
   if constexpr (std::is_same_v<T, BFloat16> || std::is_same_v<T, Float16>)
@@ -44,10 +53,10 @@ void gemm_plain(const GemmShape& shape, ConstMatrix a, ConstMatrix b, Matrix c, 
         const Acc left = static_cast<Acc>(pa[i * a.row_stride + k * a.column_stride]);
         const T* right = pb + k * b.row_stride + j0 * b.column_stride;
         if (b.column_stride == 1)
-          for (int64_t j = 0; j < width; ++j) row[j] += static_cast<Acc>(left * static_cast<Acc>(right[j]));
+          for (int64_t j = 0; j < width; ++j) row[j] += product(left, static_cast<Acc>(right[j]));
         else
           for (int64_t j = 0; j < width; ++j)
-            row[j] += static_cast<Acc>(left * static_cast<Acc>(right[j * b.column_stride]));
+            row[j] += product(left, static_cast<Acc>(right[j * b.column_stride]));
       }
       for (int64_t j = 0; j < width; ++j) out[j * c.column_stride] = narrow<T>(row[j]);
     }
@@ -142,6 +151,9 @@ void gemm_serial(DType dtype, const GemmShape& shape, ConstMatrix a, ConstMatrix
     case DType::kI32: return gemm_plain<int32_t>(shape, a, b, c, accumulate);
     case DType::kI16: return gemm_plain<int16_t>(shape, a, b, c, accumulate);
     case DType::kI8: return gemm_plain<int8_t>(shape, a, b, c, accumulate);
+    case DType::kU64: return gemm_plain<uint64_t>(shape, a, b, c, accumulate);
+    case DType::kU32: return gemm_plain<uint32_t>(shape, a, b, c, accumulate);
+    case DType::kU16: return gemm_plain<uint16_t>(shape, a, b, c, accumulate);
     case DType::kU8: return gemm_plain<uint8_t>(shape, a, b, c, accumulate);
     case DType::kBool: return gemm_plain<bool>(shape, a, b, c, accumulate);
   }

@@ -45,8 +45,11 @@ void with_type(DType dtype, F&& fn) {
     case DType::kBool: return fn(bool{});
     case DType::kU8: return fn(uint8_t{});
     case DType::kI8: return fn(int8_t{});
+    case DType::kU16: return fn(uint16_t{});
     case DType::kI16: return fn(int16_t{});
+    case DType::kU32: return fn(uint32_t{});
     case DType::kI32: return fn(int32_t{});
+    case DType::kU64: return fn(uint64_t{});
     case DType::kI64: return fn(int64_t{});
     case DType::kF16: return fn(Float16{});
     case DType::kBF16: return fn(BFloat16{});

@@ -57,7 +57,7 @@ const Shim& bound_shim() {
 }
 
 // c10::ScalarType by DType.
-constexpr int32_t kTorchTypes[kNumDTypes] = {11, 0, 1, 2, 3, 4, 5, 15, 6, 7};
+constexpr int32_t kTorchTypes[kNumDTypes] = {11, 0, 1, 2, 3, 4, 5, 15, 6, 7, 27, 28, 29};
 
 void free_tensor(void* handle) {
   static const auto free =

@@ -72,7 +72,7 @@ const Api* api() {
 bool dtype_of_descr(const Descr* descr, runtime::DType* dtype) {
   if (descr->byteorder == '>') return false;
   int number = descr->type_number;
-  if (number == 9) number = 7;  // long long, which is long here
+  if (number == 9 || number == 10) number -= 2;  // long long, which is long here
   for (int i = 0; i < runtime::kNumDTypes; ++i)
     if (kTypeNumbers[i] == number && number >= 0) {
       *dtype = static_cast<runtime::DType>(i);

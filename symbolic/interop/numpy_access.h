@@ -51,7 +51,7 @@ inline bool is_scalar(PyObject* object) {
 }
 
 // NPY_BOOL ... by DType; -1: NumPy has no such type.
-inline constexpr int kTypeNumbers[runtime::kNumDTypes] = {0, 2, 1, 3, 5, 7, 23, -1, 11, 12};
+inline constexpr int kTypeNumbers[runtime::kNumDTypes] = {0, 2, 1, 3, 5, 7, 23, -1, 11, 12, 4, 6, 8};
 bool dtype_of_descr(const Descr* descr, runtime::DType* dtype);
 
 inline Array* array(PyObject* object) { return reinterpret_cast<Array*>(object); }

@@ -255,11 +255,10 @@ bool is_numpy_real(PyObject* object, DType* dtype) {
 }
 
 bool is_numpy_integer(PyObject* object, DType* dtype) {
-  static constexpr ScalarName kIntegers[] = {{"numpy.int64", DType::kI64},
-                                             {"numpy.int32", DType::kI32},
-                                             {"numpy.int16", DType::kI16},
-                                             {"numpy.int8", DType::kI8},
-                                             {"numpy.uint8", DType::kU8}};
+  static constexpr ScalarName kIntegers[] = {{"numpy.int64", DType::kI64},  {"numpy.int32", DType::kI32},
+                                             {"numpy.int16", DType::kI16},  {"numpy.int8", DType::kI8},
+                                             {"numpy.uint64", DType::kU64}, {"numpy.uint32", DType::kU32},
+                                             {"numpy.uint16", DType::kU16}, {"numpy.uint8", DType::kU8}};
   return is_scalar_named(object, kIntegers, dtype);
 }
 
@@ -282,8 +281,11 @@ PyRef make_python_scalar(DType dtype, const void* data) {
     case DType::kBool: return PyRef::steal(PyBool_FromLong(load<uint8_t>(data) != 0));
     case DType::kU8: return PyRef::steal(PyLong_FromLong(load<uint8_t>(data)));
     case DType::kI8: return PyRef::steal(PyLong_FromLong(load<int8_t>(data)));
+    case DType::kU16: return PyRef::steal(PyLong_FromLong(load<uint16_t>(data)));
     case DType::kI16: return PyRef::steal(PyLong_FromLong(load<int16_t>(data)));
+    case DType::kU32: return PyRef::steal(PyLong_FromLong(load<uint32_t>(data)));
     case DType::kI32: return PyRef::steal(PyLong_FromLong(load<int32_t>(data)));
+    case DType::kU64: return PyRef::steal(PyLong_FromUnsignedLongLong(load<uint64_t>(data)));
     case DType::kI64: return PyRef::steal(PyLong_FromLongLong(load<int64_t>(data)));
     case DType::kF16: return PyRef::steal(PyFloat_FromDouble(half_to_double(load<uint16_t>(data), false)));
     case DType::kBF16: return PyRef::steal(PyFloat_FromDouble(half_to_double(load<uint16_t>(data), true)));

@@ -159,8 +159,8 @@ inline const Api* api() { return known_api ? known_api : find_api(); }
 // torch.Tensor as soon as it exists, also where api() is null.
 PyTypeObject* tensor_type();
 
-inline constexpr int kScalarTypes[runtime::kNumDTypes] = {11, 0, 1,  2, 3,
-                                                          4,  5, 15, 6, 7};  // c10::ScalarType by DType
+inline constexpr int kScalarTypes[runtime::kNumDTypes] = {11, 0, 1, 2,  3,  4, 5,
+                                                          15, 6, 7, 27, 28, 29};  // c10::ScalarType by DType
 // Finds Api::cuda_keys, when a tensor of a GPU is first met. False where that is none that cdynamo knows.
 bool probe_cuda();
 bool dtype_of_scalar_type(int scalar_type, runtime::DType* dtype);

@@ -236,7 +236,8 @@ constexpr OperatorRow kOperators[] = {
 constexpr std::string_view kModule = "numpy.";
 
 bool is_operand(const ValuePtr& value) {
-  return number_argument(value) || graph_value(value) || is_numpy_scalar_constant(value);
+  return number_argument(value) || graph_value(value) || is_numpy_scalar_constant(value) ||
+         is_upper_uint64(value);
 }
 
 bool is_two(const ValuePtr& value) {
@@ -325,8 +326,15 @@ ValuePtr NumpyValue::compare(Executor& ex, int py_op, const ValuePtr& given) {
     break_graph("CD0401",
                 std::string(kRows[py_op].function) + " of " + describe() + " and " + other->describe());
   std::vector<ValuePtr> operands = {shared_from_this(), other};
-  return numpy_call(ex, "call_function", operator_function(kRows[py_op].function), positional(operands),
-                    [&] { return call_numpy_named(ex, kRows[py_op].path, operands); });
+  try {
+    return numpy_call(ex, "call_function", operator_function(kRows[py_op].function), positional(operands),
+                      [&] { return call_numpy_named(ex, kRows[py_op].path, operands); });
+  } catch (const GraphBreak& broken) {
+    if (broken.record.id != "CD0404") throw;
+  }
+  return recorded_numpy_library(ex, "call_function", operator_function(kRows[py_op].function),
+                                library_object("numpy", kRows[py_op].path + kModule.size()),
+                                positional(operands));
 }
 
 namespace {
@@ -351,7 +359,8 @@ ValuePtr beside_symbol(Executor& ex, const ValuePtr& scalar, const ValuePtr& oth
   if (!ex.state().request.is_native) return nullptr;
   if (!dynamic_cast<SymIntValue*>(other.get()) || !is_numpy_integer(constant_object(scalar), &dtype))
     return nullptr;
-  return std::make_shared<NumpyNumberValue>(scalar->as_index(ex), dtype);
+  const ValuePtr number = scalar->as_index(ex);
+  return as_sym(number) ? std::make_shared<NumpyNumberValue>(number, dtype) : nullptr;
 }
 }  // namespace
 

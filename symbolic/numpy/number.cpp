@@ -80,9 +80,11 @@ bool agrees(Executor& ex, int op, const Operand& left, const Operand& right) {
 bool fits(Executor& ex, const ValuePtr& number, DType dtype) {
   if (number->type() != &PyLong_Type || !as_sym(number)) return false;
   if (dtype == DType::kI64) return true;
-  const int bits = 8 * runtime::bytes(dtype) - (dtype != DType::kU8);
+  const bool is_unsigned = runtime::is_unsigned(dtype);
+  if (dtype == DType::kU64) return holds(ex, number, Py_GE, 0);
+  const int bits = 8 * runtime::bytes(dtype) - !is_unsigned;
   return holds(ex, number, Py_LT, int64_t{1} << bits) &&
-         holds(ex, number, Py_GE, dtype == DType::kU8 ? 0 : -(int64_t{1} << bits));
+         holds(ex, number, Py_GE, is_unsigned ? 0 : -(int64_t{1} << bits));
 }
 
 // The dtype in which NumPy computes with both, where it is one of theirs; Python's numbers take it too, if they fit.
@@ -95,7 +97,7 @@ std::optional<DType> common_dtype(Executor& ex, const Operand& a, const Operand&
 
 bool gives_float64(const Operand& operand) {
   return !operand.dtype || *operand.dtype == DType::kF64 || *operand.dtype == DType::kI64 ||
-         *operand.dtype == DType::kI32;
+         *operand.dtype == DType::kI32 || *operand.dtype == DType::kU64 || *operand.dtype == DType::kU32;
 }
 
 // The result where it is known too; null: the graph computes it.

@@ -78,6 +78,9 @@ ValuePtr call_numpy_named(Executor& ex, const char* path, std::vector<ValuePtr> 
 // A value of NumPy's world as a graph value: arrays, scalars, constants of NumPy's scalar types; null for
 // others.
 graph::Value* numpy_graph_value(Executor& ex, const ValuePtr& value);
+// A constant int that uint64 holds, and int64 does not.
+bool is_upper_uint64(const ValuePtr& value);
+graph::Value* upper_uint64(Executor& ex, const ValuePtr& value);
 bool is_numpy_scalar_constant(const ValuePtr& value);
 
 }  // namespace cdynamo::symbolic

@@ -154,6 +154,17 @@ Value* int_of_subclass(Executor& ex, const ValuePtr& value) {
   return number ? append_call1(ex, "core.full", {std::vector<Sym>{}, *number, DType::kI64}) : nullptr;
 }
 
+// A Python int takes the dtype of the arrays beside it; it is too large for a Sym.
+Value* beside_uint64(Executor& ex, const OpDef& op, const CallArgs& args, const ValuePtr& number) {
+  const bool fits = op.family == graph::Family::kPointwise &&
+                    std::ranges::all_of(args.positional, [](const ValuePtr& value) {
+                      const Value* array = graph_value(value);
+                      return array ? array->type.dtype == DType::kU64 : is_upper_uint64(value);
+                    });
+  if (!fits) break_graph("CD0404", std::string(op.name) + " of an int beyond int64");
+  return upper_uint64(ex, number);
+}
+
 }  // namespace
 
 ValuePtr call_numpy_operator(Executor& ex, const OpDef& op, bool in_place, const CallArgs& given) {
@@ -170,6 +181,7 @@ ValuePtr call_numpy_operator(Executor& ex, const OpDef& op, bool in_place, const
     if (graph_value(value)) continue;
     Value* held = numpy_graph_value(ex, value);
     if (!held && op.family == graph::Family::kPointwise) held = int_of_subclass(ex, value);
+    if (!held && is_upper_uint64(value)) held = beside_uint64(ex, op, args, value);
     if (held) value = make_numpy_result(ex, held);
   }
   // A view of a scalar, or of a number of Python's, is one of a copy: nothing writes to these.

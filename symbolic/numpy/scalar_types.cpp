@@ -13,6 +13,7 @@
 #include "symbolic/values/constant.h"
 #include "symbolic/values/dynamic_float.h"
 #include "symbolic/values/sequence.h"
+#include "symbolic/values/sym_int.h"
 #include "symbolic/values/value_tools.h"
 
 namespace cdynamo::symbolic {
@@ -39,7 +40,9 @@ Value* scalar_constant(Executor& ex, PyObject* scalar) {
     PyErr_Clear();
     return nullptr;
   }
-  std::optional<Arg> number = number_argument(ex.constant(std::move(item)));
+  const ValuePtr known = ex.constant(std::move(item));
+  if (is_upper_uint64(known)) return upper_uint64(ex, known);
+  std::optional<Arg> number = number_argument(known);
   return number ? append_call1(ex, "core.full", {std::vector<Sym>{}, *number, dtype}) : nullptr;
 }
 
@@ -102,6 +105,23 @@ class ScalarTypeValue final : public SymbolicValue {
 };
 
 }  // namespace
+
+bool is_upper_uint64(const ValuePtr& value) {
+  PyObject* object = constant_object(value);
+  if (!object || !PyLong_CheckExact(object) || as_sym(value)) return false;
+  PyLong_AsUnsignedLongLong(object);
+  const bool fits = !PyErr_Occurred();
+  PyErr_Clear();
+  return fits;
+}
+
+// The upper half of uint64 is the lower one of int64, converted.
+Value* upper_uint64(Executor& ex, const ValuePtr& value) {
+  const auto bits = static_cast<int64_t>(PyLong_AsUnsignedLongLongMask(constant_object(value)));
+  return append_call1(
+      ex, "core.cast",
+      {append_call1(ex, "core.full", {std::vector<Sym>{}, Sym(bits), DType::kI64}), DType::kU64});
+}
 
 Value* numpy_graph_value(Executor& ex, const ValuePtr& value) {
   if (Value* held = graph_value(value)) return held;

@@ -24,7 +24,8 @@ std::shared_ptr<ArrayValue> make_input(graph::Value* value, const SourcePtr& sou
 // An integer that changes from call to call is a symbol, as Python's are. Null: it is a constant.
 ValuePtr wrap_numpy_integer(Executor& ex, PyObject* object, const SourcePtr& source) {
   DType dtype;
-  if (!ex.state().request.is_native || !is_numpy_integer(object, &dtype)) return nullptr;
+  if (!ex.state().request.is_native || !is_numpy_integer(object, &dtype) || dtype == DType::kU64)
+    return nullptr;
   const int64_t number = PyLong_AsLongLong(object);
   if (number == -1 && PyErr_Occurred()) throw PythonError{};
   const Sym symbol = ex.size_symbol(source, -1, number);
@@ -54,9 +55,11 @@ ValuePtr wrap_numpy_object(Executor& ex, PyObject* object, const SourcePtr& sour
   DType dtype;
   if (!scalar && !dtype_of_numpy_object(object, &dtype) && !is_complex_dtype_object(object)) return nullptr;
   if (ValuePtr number = wrap_numpy_integer(ex, object, source)) return number;
-  // A float that changes from call to call is an input, as Python's are.
+  // A float that changes from call to call is an input, as Python's are; so is a uint64, for which symbols are too small.
   graph::TensorType type;
-  if (is_numpy_real(object, &type.dtype) && ex.is_dynamic(source)) {
+  const bool is_input = is_numpy_real(object, &type.dtype) ||
+                        (is_numpy_integer(object, &type.dtype) && type.dtype == DType::kU64);
+  if (is_input && ex.is_dynamic(source)) {
     guard_exact_type(ex, object, source);
     use_framework(ex, graph::Framework::kNumpy);
     const InputKind kind = type.dtype == DType::kF64 ? InputKind::kFloat : InputKind::kNumpyScalar;

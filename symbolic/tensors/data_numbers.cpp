@@ -41,9 +41,9 @@ graph::DenseTensor contents_of(const graph::TensorType& type, PyObject* object) 
   const PyRef flat = checked(PyObject_CallMethod(object, "reshape", "i", -1));
   const PyRef numbers = checked(PyObject_CallMethod(flat.get(), "tolist", nullptr));
   for (size_t i = 0; i < contents.elements.size(); ++i) {
-    contents.elements[i].integer =
-        PyLong_AsLongLong(PyList_GetItem(numbers.get(), static_cast<Py_ssize_t>(i)));
-    if (contents.elements[i].integer == -1 && PyErr_Occurred()) throw PythonError{};
+    contents.elements[i].integer = static_cast<int64_t>(
+        PyLong_AsUnsignedLongLongMask(PyList_GetItem(numbers.get(), static_cast<Py_ssize_t>(i))));
+    if (PyErr_Occurred()) throw PythonError{};
   }
   return contents;
 }
@@ -81,11 +81,15 @@ Sym read_data_symbol(Executor& ex, Value* element, int64_t min) {
 
 ValuePtr read_int(Executor& ex, const ArrayValue& tensor, const char* what) {
   return recorded_read(ex, tensor, "__int__", [&] {
-    const bool is_real = runtime::is_float(tensor.array_type().dtype);
+    const DType dtype = tensor.array_type().dtype;
+    const bool is_real = runtime::is_float(dtype);
     if (const std::optional<int64_t> known = is_real ? std::nullopt : known_element(ex, tensor))
-      return ex.constant_int(*known);
+      return dtype == DType::kU64
+                 ? ex.constant(checked(PyLong_FromUnsignedLongLong(static_cast<uint64_t>(*known))))
+                 : ex.constant_int(*known);
     Value* element = only_element(ex, tensor, is_real ? DType::kF64 : DType::kI64, what);
-    return make_int(ex, read_data_symbol(ex, element, -kLargestSymbol));
+    // The upper half of uint64 is negative in int64, and no symbol.
+    return make_int(ex, read_data_symbol(ex, element, dtype == DType::kU64 ? 0 : -kLargestSymbol));
   });
 }
 

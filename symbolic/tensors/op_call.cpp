@@ -259,6 +259,27 @@ static void refuse_many_dims(Executor& ex, const OpDef& op, const std::vector<gr
               std::string(op.name) + ": a result of more than " + std::to_string(kMaxRank) + " dims");
 }
 
+// PyTorch has few kernels for uint16, uint32 and uint64, and none that promotes them: what only moves or converts them is
+// in the table, the rest is PyTorch's.
+static void refuse_wide_unsigned(const OpDef& op, const std::vector<Arg>& args,
+                                 const std::vector<graph::Value*>& results) {
+  static constexpr std::string_view kCovered[] = {
+      "to",           "float",     "double",    "half",      "bfloat16",       "long",  "int",
+      "short",        "char",      "byte",      "bool",      "type_as",        "clone", "contiguous",
+      "copy",         "zeros",     "ones",      "empty",     "full",           "cat",   "stack",
+      "zeros_like",   "ones_like", "core.cast", "core.full", "core.to_device", "data",  "from_numpy",
+      "core.read_int"};
+  if (op.family == graph::Family::kView || op.view || op.alias ||
+      std::ranges::find(kCovered, op.name) != std::end(kCovered))
+    return;
+  const auto refuse = [&](const graph::Value* value) {
+    if (runtime::is_unsigned(value->type.dtype) && value->type.dtype != graph::DType::kU8)
+      throw graph::Unsupported(std::string(runtime::info(value->type.dtype).name));
+  };
+  for_each_value(const_cast<std::vector<Arg>&>(args), refuse);
+  std::ranges::for_each(results, refuse);
+}
+
 // A float of ints has the dtype that was the default when capture began: the graph knows one alone. Functions that make tensors
 // are given theirs.
 static void refuse_other_default_dtype(const TensorCapture& capture, const OpDef& op, std::vector<Arg> args,
@@ -300,7 +321,9 @@ std::vector<graph::Value*> append_call(Executor& ex, const OpDef& op, BoundCall 
   const size_t before = ex.graph().nodes.size();
   std::vector<graph::Value*> results;
   try {
+    if (ex.graph().framework == graph::Framework::kTorch) refuse_wide_unsigned(op, call.args, {});
     results = ex.builder().call(op, call.overload, std::move(call.args), in_place);
+    if (ex.graph().framework == graph::Framework::kTorch) refuse_wide_unsigned(op, {}, results);
   } catch (const graph::UserError& error) {
     break_graph("CD0403", std::string(op.name) + ": " + error.message);
   } catch (const graph::Unsupported& error) {

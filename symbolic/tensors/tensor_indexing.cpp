@@ -1,6 +1,7 @@
 #include "symbolic/tensors/tensor_indexing.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "graph/converted_numbers.h"
 #include "graph/op.h"
@@ -238,8 +239,8 @@ class Selector {
       selection_.mask = index;
       return advanced(index, index->type.rank());
     }
-    if (dtype == DType::kU8) {
-      if (!numpy_) refuse("a uint8 tensor, which is a mask");
+    if (runtime::is_unsigned(dtype)) {
+      if (!numpy_) refuse("an unsigned tensor: a mask, or no index");
       index = append_call1(ex_, "core.cast", {index, DType::kI64});
     }
     advanced(index, 1);
@@ -350,10 +351,23 @@ Value* read_selection(Executor& ex, const Selection& selection) {
   return result;
 }
 
+// NumPy makes an int of a float for an integer dtype, and refuses what does not fit.
+static Arg fitting_number(Executor& ex, Arg number, DType dtype) {
+  const auto* real = std::get_if<double>(&number);
+  if (real && runtime::is_integer(dtype)) {
+    if (!(std::abs(*real) < 0x1p63)) break_graph("CD0403", "a float that is no integer of the array's");
+    number = Sym(static_cast<int64_t>(*real));
+  }
+  graph::check_numpy_integers(ex.graph(), graph::Promotion::kCommon, {number}, {dtype});
+  return number;
+}
+
 void write_selection(Executor& ex, const Selection& selection, const ValuePtr& value, Framework framework) {
   Value* held = graph_value(value);
   std::optional<Arg> number = held ? std::nullopt : number_argument(value);
   if (!held && !number) break_graph("CD0415", "assignment of " + value->describe());
+  if (number && framework == Framework::kNumpy)
+    number = fitting_number(ex, *number, selection.view->type.dtype);
   Value* mask = held && held->type.rank() > 0 ? nullptr : whole_mask(ex, selection);
   if (mask) {
     append_call1(ex, "masked_fill", {selection.view, mask, held ? Arg(held) : *number}, true);

@@ -7,8 +7,9 @@ namespace {
 
 using namespace testing;
 
-const DType kAllDTypes[] = {DType::kBool, DType::kU8,  DType::kI8,   DType::kI16, DType::kI32,
-                            DType::kI64,  DType::kF16, DType::kBF16, DType::kF32, DType::kF64};
+const DType kAllDTypes[] = {DType::kBool, DType::kU8,  DType::kI8,  DType::kU16, DType::kI16,
+                            DType::kU32,  DType::kI32, DType::kU64, DType::kI64, DType::kF16,
+                            DType::kBF16, DType::kF32, DType::kF64};
 
 struct PrimRow {
   Prim prim;

@@ -52,7 +52,9 @@ const Case kCases[] = {
     {"max i64", &kMax, DType::kI64, 0},       {"all", &kAll, DType::kBool, 0},
     {"argmax f32", &kArgmax, DType::kF32, 0}, {"argmax i16", &kArgmax, DType::kI16, 0},
     {"argmax f64", &kArgmax, DType::kF64, 0}, {"max f16", &kMax, DType::kF16, 0},
-    {"argmax u8", &kArgmax, DType::kU8, 0},
+    {"argmax u8", &kArgmax, DType::kU8, 0},   {"sum u64", &kSum, DType::kU64, 0},
+    {"max u64", &kMax, DType::kU64, 0},       {"argmax u64", &kArgmax, DType::kU64, 0},
+    {"max u16", &kMax, DType::kU16, 0},       {"argmax u32", &kArgmax, DType::kU32, 0},
 };
 
 class EmitReduction : public ::testing::TestWithParam<Case> {};

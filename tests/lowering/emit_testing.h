@@ -159,8 +159,11 @@ inline void fill(void* data, DType dtype, size_t count, std::mt19937_64& random,
       case DType::kBool: put(static_cast<uint8_t>(bits & 1)); break;
       case DType::kU8:
       case DType::kI8: put(static_cast<uint8_t>(bits)); break;
+      case DType::kU16:
       case DType::kI16: put(static_cast<uint16_t>(bits)); break;
+      case DType::kU32:
       case DType::kI32: put(static_cast<uint32_t>(bits)); break;
+      case DType::kU64:
       case DType::kI64: put(bits); break;
       case DType::kF16: put(static_cast<_Float16>(real)); break;
       case DType::kBF16: {
@@ -185,8 +188,11 @@ inline double element(const void* data, DType dtype, size_t i) {
     case DType::kBool:
     case DType::kU8: return get(uint8_t{});
     case DType::kI8: return get(int8_t{});
+    case DType::kU16: return get(uint16_t{});
     case DType::kI16: return get(int16_t{});
+    case DType::kU32: return get(uint32_t{});
     case DType::kI32: return get(int32_t{});
+    case DType::kU64: return static_cast<double>(get(uint64_t{}));
     case DType::kI64: return static_cast<double>(get(int64_t{}));
     case DType::kF16: return static_cast<double>(get(_Float16{}));
     case DType::kBF16: {

@@ -41,8 +41,11 @@ inline double read_number(const char* at, DType dtype) {
     case DType::kBool: return as(uint8_t{}) != 0;
     case DType::kU8: return as(uint8_t{});
     case DType::kI8: return as(int8_t{});
+    case DType::kU16: return as(uint16_t{});
     case DType::kI16: return as(int16_t{});
+    case DType::kU32: return as(uint32_t{});
     case DType::kI32: return as(int32_t{});
+    case DType::kU64: return as(uint64_t{});
     case DType::kI64: return as(int64_t{});
     case DType::kF16: return as(runtime::Float16{});
     case DType::kBF16: return as(runtime::BFloat16{});
@@ -58,8 +61,11 @@ inline void write_number(char* at, DType dtype, double value) {
     case DType::kBool: return put(static_cast<uint8_t>(value != 0));
     case DType::kU8: return put(static_cast<uint8_t>(value));
     case DType::kI8: return put(static_cast<int8_t>(value));
+    case DType::kU16: return put(static_cast<uint16_t>(value));
     case DType::kI16: return put(static_cast<int16_t>(value));
+    case DType::kU32: return put(static_cast<uint32_t>(value));
     case DType::kI32: return put(static_cast<int32_t>(value));
+    case DType::kU64: return put(static_cast<uint64_t>(value));
     case DType::kI64: return put(static_cast<int64_t>(value));
     case DType::kF16: return put(runtime::Float16::from(static_cast<float>(value)));
     case DType::kBF16: return put(runtime::BFloat16::from(static_cast<float>(value)));
