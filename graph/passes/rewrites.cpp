@@ -59,7 +59,8 @@ constexpr Rewrite kAlgebra[] = {
     {"add(x, 0)", "x", added_to_integer},
     {"sub(x, 0)", "x", added_minus_zero},  // -0 would turn -0 into 0
     {"neg(neg(x))", "x", same_dtype},
-    {"abs(neg(x))", "abs(x)", same_dtype},
+    {"abs(neg(x))", "abs(x)",
+     [](const Match& m) { return same_dtype(m) && !runtime::is_unsigned(m.type().dtype); }},
     {"abs(abs(x))", "abs(x)", same_dtype},
     {"relu(relu(x))", "relu(x)", same_dtype},
     {"bitwise_not(bitwise_not(x))", "x", same_dtype},

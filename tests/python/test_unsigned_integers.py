@@ -174,7 +174,7 @@ REDUCTIONS = {
     ),
     "indices": lambda x: (np.arange(9)[x % 9], np.take(np.arange(9), x % 5), x[x > 3], np.nonzero(x)),
     "counts": lambda x: (np.bincount((x % 7).astype("int64").ravel()), np.histogram(x.astype("float64"), 4)[0]),
-    "bits": lambda x: (x << 1, x >> 3, ~x, (x & 5) | 2, x ^ (x >> 1), 3 << (x & 3), -x),
+    "bits": lambda x: (x << 1, x >> 3, ~x, (x & 5) | 2, x ^ (x >> 1), 3 << (x & 3), -x, abs(-x)),
     "numbers": lambda x: (x + 1, 7 - x, x * 3, x // 2, x % 5, x / 4, x**2, 2 ** (x % 5), x + 1.5, x * True),
 }
 
