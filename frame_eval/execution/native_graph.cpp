@@ -347,8 +347,8 @@ bool NativeGraph::run_any(Bindings& bindings, std::vector<PyRef>& outputs) {
       const auto [input, dtype] = numbers_[i];
       if (input_kinds_[input] == InputKind::kFloat)
         number_cells[i].real = PyFloat_AS_DOUBLE(bindings.inputs[input]);
-      else if (void* handle = symbolic::generator_handle(bindings.inputs[input]))
-        number_cells[i].handle = handle;
+      else if (input_kinds_[input] == InputKind::kTorchGenerator)
+        number_cells[i].handle = symbolic::generator_handle(bindings.inputs[input]);
       else
         symbolic::read_numpy_scalar(bindings.inputs[input], &number_cells[i]);
       views[input] = {.data = &number_cells[i], .dtype = dtype};

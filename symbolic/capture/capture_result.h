@@ -117,12 +117,12 @@ struct Effect {
 
 // ---- graph inputs
 
-enum class InputKind : uint8_t { kTorchTensor, kNumpyArray, kFloat, kNumpyScalar };
+enum class InputKind : uint8_t { kTorchTensor, kNumpyArray, kFloat, kNumpyScalar, kTorchGenerator };
 
 struct GraphInput {
-  InputKind kind;  // of a torch.Generator: kNumpyScalar
+  InputKind kind;
   SourcePtr source;
-  graph::Value* value;  // the captured graph's input; of a number 0-dim
+  graph::Value* value;  // the captured graph's input; of a number 0-dim, of a generator its handle
 };
 
 // Ints beyond this are constants, so that sums and products of symbols are mostly known to fit into 64 bits.

@@ -55,9 +55,9 @@ graph::Value* generator_input(Executor& ex, const ValuePtr& value) {
   if (PyUnicode_CompareWithASCIIString(type.get(), "cpu") != 0) return nullptr;
   // A checkpoint would draw further numbers when it runs again.
   if (const auto* region = ex.isolated_region()) break_graph("CD0419", region->what);
-  graph::TensorType number;
-  number.dtype = graph::DType::kI64;
-  return ex.add_input(InputKind::kNumpyScalar, generator->source, std::move(number));
+  graph::TensorType handle;
+  handle.dtype = graph::DType::kI64;
+  return ex.add_input(InputKind::kTorchGenerator, generator->source, std::move(handle));
 }
 
 }  // namespace cdynamo::symbolic
