@@ -82,9 +82,8 @@ PROGRAMS = {
         torch.rand_like(x, generator=g), torch.randn_like(x.t(), generator=g), torch.randint_like(x, 9, generator=g),
     ),
     "of tensors": lambda x, g: (
-        torch.bernoulli(x, generator=g), torch.multinomial(x, 3, generator=g),
-        torch.multinomial(x[0], 1, generator=g), torch.multinomial(x, 20, replacement=True, generator=g), torch.poisson(x * 3, generator=g),
-        torch.normal(x, 0.5, generator=g), torch.normal(0.0, 2.0, (4,), generator=g), torch.normal(x, x, generator=g),
+        torch.bernoulli(x, generator=g), torch.multinomial(x, 20, replacement=True, generator=g),
+        torch.poisson(x * 3, generator=g), torch.normal(x, 0.5, generator=g), torch.normal(0.0, 2.0, (4,), generator=g),
         torch._standard_gamma(x, generator=g), torch.binomial(torch.full_like(x, 5), x, generator=g),
     ),
     "fills": lambda x, g: (
@@ -117,6 +116,19 @@ PROGRAMS = {
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_numbers_and_states_are_eagers(name, counts):
     f = PROGRAMS[name]
+    same(drawn(cdynamo.optimize(f, fullgraph=True), X), drawn(f, X))
+    assert counts.graphs_compiled == 1
+
+
+@pytest.mark.native
+def test_draws_that_depend_on_data(counts):
+    def f(x, g):
+        return (
+            torch.multinomial(x, 3, generator=g),
+            torch.multinomial(x[0], 1, generator=g),
+            torch.normal(x, x, generator=g),
+        )
+
     same(drawn(cdynamo.optimize(f, fullgraph=True), X), drawn(f, X))
     assert counts.graphs_compiled == 1
 
