@@ -1,5 +1,6 @@
 // Appending the nodes of one call, as array_value.h offers it.
 #include <algorithm>
+#include <numeric>
 
 #include "graph/core.h"
 #include "graph/index_operands.h"
@@ -107,6 +108,33 @@ void refuse_other_history(TensorCapture& capture, graph::Value* value, bool cuts
   const auto written = capture.written_at.find(history.counter);
   if (history.special() && written != capture.written_at.end() && value->id < written->second)
     break_graph("CD0422", "written to since");
+}
+
+// May two elements lie in one place?
+bool may_overlap(graph::SymContext& sym, const graph::TensorType& type) {
+  std::vector<size_t> dims(type.sizes.size());
+  std::iota(dims.begin(), dims.end(), size_t{0});
+  std::erase_if(dims, [&](size_t d) { return type.sizes[d] == graph::Sym(1); });
+  const auto hint = [&](size_t d) { return sym.hint(type.strides[d]); };
+  std::ranges::sort(dims, {}, hint);
+  graph::Sym reached = 0;  // the farthest element along the dims so far
+  for (size_t d : dims) {
+    if (!sym.guard(graph::Relation::kLt, reached, type.strides[d], "a write through windows")) return true;
+    reached = reached + (type.sizes[d] - 1) * type.strides[d];
+  }
+  return false;
+}
+
+// Content is written back element by element, where each has a place of its own.
+void refuse_write_through_windows(Executor& ex, const graph::Value* target) {
+  if (!ex.state().request.is_native) return;
+  for (const graph::Value* view = target;
+       view && view->node && graph::result_alias(*view->node) != Alias::kNone;
+       view = graph::viewed_operand(*view)) {
+    const std::string_view name = view->node->op->name;
+    if ((name == "unfold" || name == "as_strided") && may_overlap(*ex.graph().sym, view->type))
+      break_graph("CD0404", "a write through overlapping windows");
+  }
 }
 
 // Does a gradient flow into one of the operands? `cuts`: of an operator through which none flows.
@@ -310,6 +338,7 @@ std::vector<graph::Value*> append_call(Executor& ex, const OpDef& op, BoundCall 
   if (in_place) {
     note_write(ex, std::get<graph::Value*>(call.args.at(0)));
     refuse_write_to_saved(ex, std::get<graph::Value*>(call.args.at(0)));
+    refuse_write_through_windows(ex, std::get<graph::Value*>(call.args.at(0)));
     note_written_gradient(ex, std::get<graph::Value*>(call.args.at(0)), any_gradient);
     capture.written_at[graph::view_history(std::get<graph::Value*>(call.args.at(0))).counter] =
         ex.graph().next_value_id();

@@ -26,7 +26,7 @@ class DataEffect final : public PendingEffect {
 bool can_be_assigned(Executor& ex, const TensorValue& self, const TensorValue* other) {
   const TensorCapture& capture = tensor_capture(ex);
   const graph::Value* value = self.value();
-  if (!other || other == &self || ex.isolated_region() || !ex.state().request.is_native) return false;
+  if (!other || ex.isolated_region() || !ex.state().request.is_native) return false;
   const graph::TensorType &own = self.array_type(), &given = other->array_type();
   if (own.dtype != given.dtype || !(own.device == given.device)) return false;
   // A view has a base, and what has a history is read by its backward; inference tensors are refused in ways of their own.
@@ -54,6 +54,7 @@ void assign_data(Executor& ex, TensorValue& self, const ValuePtr& given) {
   auto* other = dynamic_cast<TensorValue*>(given.get());
   const ValuePtr tensor = self_of(self);
   TensorCapture& capture = torch_capture(ex);
+  if (other == &self) return;  // PyTorch copies the content onto itself
   if (!can_be_assigned(ex, self, other) || !is_plain_input(ex, self) || !is_leaf(ex, tensor))
     break_graph("CD0408", "assignment to data");
   const ValuePtr name = ex.constant(PyRef::borrow(interned("data")));

@@ -4,11 +4,13 @@
 #include <algorithm>
 
 #include "graph/op.h"
+#include "graph/ops/random.h"
 #include "symbolic/capture/executor_state.h"
 #include "symbolic/capture/value_factories.h"
 #include "symbolic/torch/callables.h"
 #include "symbolic/torch/differentiation.h"
 #include "symbolic/torch/tensor.h"
+#include "symbolic/values/sequence.h"
 #include "symbolic/values/value_tools.h"
 
 namespace cdynamo::symbolic {
@@ -116,6 +118,23 @@ ValuePtr stays_inside(Executor&, PyObject*, const CallArgs& args) {
   return std::make_shared<StaysInside>(PyUnicode_AsUTF8(constant_object(args.positional.at(0))));
 }
 
+// has_levels(): whether a function that differentiates another one, and holds one of these meanwhile, is at work.
+ValuePtr has_levels(Executor& ex, PyObject*, const CallArgs&) {
+  const auto is_level = [](const ValuePtr& value) {
+    return dynamic_cast<StaysInside*>(value.get()) != nullptr;
+  };
+  return make_bool(ex, any_local(ex, is_level));
+}
+
+// refuse_draws(position): where random numbers were drawn since.
+ValuePtr refuse_draws(Executor& ex, PyObject*, const CallArgs& args) {
+  const int64_t position = PyLong_AsLongLong(constant_object(args.positional.at(0)));
+  for (const auto& node : ex.graph().nodes)
+    if (graph::draws_random_numbers(*node->op) && node->results.at(0)->id >= position)
+      break_graph("CD0418", "a function that draws random numbers");
+  return ex.none();
+}
+
 // The nodes of a rule belong to its call.
 template <ValuePtr (*rule)(Executor&, PyObject*, const CallArgs&)>
 ValuePtr recorded(Executor& ex, PyObject* callable, const CallArgs& args) {
@@ -128,6 +147,8 @@ constexpr SpecialRow kRows[] = {
     {"cdynamo.polyfills.rules.level_gradients", recorded<level_gradients>},
     {"cdynamo.polyfills.rules.level_result", recorded<level_result>},
     {"cdynamo.polyfills.rules.stays_inside", stays_inside},
+    {"cdynamo.polyfills.rules.has_levels", has_levels},
+    {"cdynamo.polyfills.rules.refuse_draws", refuse_draws},
 };
 
 }  // namespace

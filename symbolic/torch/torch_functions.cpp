@@ -139,6 +139,24 @@ ValuePtr normal(Executor& ex, PyObject* callable, const CallArgs& args) {
                        Convention::kTorchFunction);
 }
 
+// What module.to(...) is asked for; of a tensor its device and dtype.
+ValuePtr parse_to(Executor& ex, PyObject* callable, const CallArgs& args) {
+  CallArgs known = args;
+  if (!args.positional.empty() && tensor_of(args.positional[0])) {
+    const ValuePtr like = args.positional[0];
+    known.positional[0] = like->get_attribute(ex, interned("device"));
+    known.positional.insert(known.positional.begin() + 1, like->get_attribute(ex, interned("dtype")));
+  }
+  return fold_call(ex, callable, known);
+}
+
+// Plain tensors take each other's content.
+ValuePtr take_each_others_content(Executor& ex, PyObject*, const CallArgs& args) {
+  if (!std::ranges::all_of(args.positional, tensor_of))
+    break_graph("CD0401", "_has_compatible_shallow_copy_type");
+  return boolean(ex, true);
+}
+
 // torch.jit.annotate(type, value) is the value.
 ValuePtr annotated(Executor& ex, PyObject*, const CallArgs& args) {
   return bind_arguments(ex, "annotate", args, {"the_type", "the_value"})[1];
@@ -206,6 +224,8 @@ constexpr SpecialRow kRows[] = {
     {"torch.overrides.is_tensor_like", is_tensor},
     {"torch.normal", normal},
     {"torch.manual_seed", random_call},
+    {"torch._C._nn._parse_to", parse_to},
+    {"torch._has_compatible_shallow_copy_type", take_each_others_content},
 };
 
 }  // namespace

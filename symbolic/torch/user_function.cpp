@@ -67,12 +67,6 @@ ValuePtr is_batched(Executor& ex, PyObject*, const CallArgs&) {
   return make_bool(ex, !tensor_capture(ex).batches.empty());
 }
 
-// has_levels(): whether the call may be one within torch.func.grad or the like.
-ValuePtr has_levels(Executor& ex, PyObject*, const CallArgs&) {
-  const auto is_variable = [](const auto& node) { return node->op->name == "autograd.variable"; };
-  return make_bool(ex, std::ranges::any_of(ex.graph().nodes, is_variable));
-}
-
 // around_backward(function, results): a call that enters the backward of hooks, which read these results of a module.
 ValuePtr around_backward(Executor& ex, PyObject* callable, const CallArgs& args) {
   const ValuePtr function = args.positional.at(0), results = args.positional.at(1);
@@ -177,7 +171,6 @@ constexpr SpecialRow kRows[] = {
     {"torch._C._FunctionBase.__dict__.apply", call_apply},  // Function's from torch 2.14 on
     {"cdynamo.polyfills.rules.graph_position", graph_position},
     {"cdynamo.polyfills.rules.is_batched", is_batched},
-    {"cdynamo.polyfills.rules.has_levels", has_levels},
     {"cdynamo.polyfills.rules.around_backward", around_backward},
     {"cdynamo.polyfills.rules.own_tensor", own_tensor},
     {"cdynamo.polyfills.rules.enter_backward", enter_backward},

@@ -139,3 +139,48 @@ def test_aux(function):
     x, y = torch.randn(3, 4), torch.randn(3, 4)
     compare(function, x, y)
     check(function, x.requires_grad_(), y.requires_grad_())
+
+
+@pytest.mark.native
+def test_linearize():
+    def f(x, t):
+        calls = []
+
+        def of(a, b):
+            calls.append(1)
+            return {"first": (a.sin() * b).sum(-1), "second": a * b}
+
+        value, pushed = torch.func.linearize(of, x, x + 1)
+        return value, pushed(t, t * 2), pushed(x, t), len(calls)
+
+    def nested(x, t):
+        _, pushed = torch.func.linearize(lambda a: (a["w"].exp() @ x).tanh(), {"w": x.t()})
+        return pushed({"w": t.t()}) + torch.func.jvp(torch.sin, (x[:3, :3],), (t[:3, :3],))[1].sum()
+
+    x, t = torch.rand(4, 3), torch.rand(4, 3)
+    for function in (f, nested):
+        torch.testing.assert_close(cdynamo.optimize(function, fullgraph=True)(x, t), function(x, t))
+
+
+@pytest.mark.native
+def test_gradients_through_what_linearize_gives():
+    def f(x, t):
+        return torch.func.linearize(lambda a: a.sin() * a, x)[1](t).cos().sum()
+
+    x, t = torch.rand(4, 3), torch.rand(4, 3, requires_grad=True)
+    found, wanted = (torch.autograd.grad(run(x, t), t)[0] for run in (cdynamo.optimize(f, fullgraph=True), f))
+    torch.testing.assert_close(found, wanted)
+
+
+def test_what_linearize_leaves_to_eager():
+    def escapes(x):
+        return torch.func.linearize(torch.sin, x)[1]
+
+    def wrong(x):
+        return torch.func.linearize(torch.sin, x)[1](x[0])
+
+    x = torch.rand(4, 3)
+    torch.testing.assert_close(cdynamo.optimize(escapes)(x)(x), escapes(x)(x))
+    for run in (wrong, cdynamo.optimize(wrong)):
+        with pytest.raises(RuntimeError, match="doesn't match the shape"):
+            run(x)

@@ -130,3 +130,21 @@ def test_one_graph_where_it_is_captured():
         check(PROGRAMS[name], False, fullgraph=True)
     for function in GRADIENTS.values():
         check(function, True, fullgraph=True)
+
+
+@pytest.mark.native  # backends in Python get a graph break at a level
+def test_a_function_after_what_is_differentiated():
+    """A Function without setup_context is refused within a level of torch.func, and not after it."""
+
+    def f(x):
+        first = grad(lambda y: y.sin().sum())(x)
+        value, vjp = torch.func.vjp(torch.cos, x)
+        pushed = torch.func.jvp(torch.exp, (x,), (first,))[1]
+        return NoSetup.apply(x) + NoSetup.apply(first) + vjp(NoSetup.apply(value))[0] + pushed
+
+    ends = []
+    for run in (f, cdynamo.optimize(f, fullgraph=True)):
+        x = torch.linspace(0, 1, 6).requires_grad_()
+        out = run(x)
+        ends.append((out, *torch.autograd.grad(out.sum(), x)))
+    torch.testing.assert_close(*ends)

@@ -180,3 +180,17 @@ def test_sizes_of_an_array_are_a_tuple():
 @pytest.mark.parametrize("name", ARRAYS_LEFT_TO_NUMPY)
 def test_arrays_at_strides_that_are_left_to_numpy(name):
     same_as_eager(ARRAYS_LEFT_TO_NUMPY[name], array)
+
+
+@pytest.mark.native
+@pytest.mark.parametrize("write", [lambda w: w.add_(1), lambda w: w.__setitem__(1, 0), lambda w: w.t().mul_(2)])
+def test_a_write_through_windows_that_overlap_breaks_at_its_line(write, counts):
+    """What stands around it is compiled."""
+
+    def f(x):
+        y = x * 2 - 1
+        write(y.reshape(-1).as_strided((5, 4), (2, 1)))
+        return (y + 1) * 3
+
+    same_as_eager(f, tensor)
+    assert counts.graph_breaks == 1

@@ -127,3 +127,43 @@ def test_other_dtypes_are_left_to_python():
     for call in (cast, cdynamo.optimize(cast)):
         x, y = plain()
         assert call(x, y) == (torch.float64,) and x.dtype is torch.float64
+
+
+class Converts(torch.nn.Module):
+    """Converts itself in its forward, as programs do that are not sure where they are."""
+
+    def __init__(self, how):
+        super().__init__()
+        self.linear, self.how = torch.nn.Linear(3, 3), how
+        self.register_buffer("scale", torch.rand(3))
+
+    def forward(self, x):
+        return self.how(self, x).linear(x) * self.scale
+
+
+CONVERSIONS = {
+    "to a dtype": lambda m, x: m.to(torch.float32),
+    "to a device": lambda m, x: m.to("cpu"),
+    "to both, by name": lambda m, x: m.to(device=x.device, dtype=x.dtype),
+    "to a tensor": lambda m, x: m.to(x),
+    "float": lambda m, x: m.float(),
+    "cpu": lambda m, x: m.cpu(),
+}
+
+
+@pytest.mark.parametrize("grads", [False, True])
+@pytest.mark.parametrize("name", CONVERSIONS)
+def test_a_module_that_is_converted_to_what_it_is(name, grads):
+    ends = []
+    for compiled in (False, True):
+        torch.manual_seed(0)
+        module = Converts(CONVERSIONS[name])
+        if grads:
+            module(torch.ones(2, 3)).sum().backward()
+        run = cdynamo.optimize(module, fullgraph=True) if compiled else module
+        before = [p.data_ptr() for p in module.parameters()]
+        out = run(torch.linspace(0, 1, 6).reshape(2, 3))
+        out.sum().backward()
+        ends.append([out, *(p.grad for p in module.parameters()), *(p._version for p in module.parameters())])
+        assert before == [p.data_ptr() for p in module.parameters()]
+    torch.testing.assert_close(*ends)

@@ -10,10 +10,13 @@ from cdynamo.polyfills.rules import (
     enter_batch,
     example_like,
     example_of,
+    graph_position,
     leave_batch,
     level_gradients,
     level_variable,
     not_captured,
+    refuse_draws,
+    stays_inside,
     stop_batch,
 )
 
@@ -103,29 +106,64 @@ def _parted(result, has_aux):
 # ---- Forward-mode derivatives: the gradients of gradients, which are linear in what those are given.
 
 
-def _push_forward(outputs, variables, tangents):
-    seeds = [level_variable(torch.zeros_like(output)) for output in outputs]
-    gradients = level_gradients(tuple(outputs), tuple(seeds), variables)
-    return level_gradients(gradients, tangents, tuple(seeds))
+def _linearized(outputs, variables, level):
+    """The gradients of `variables`, and what they are linear in."""
+    seeds = tuple([level_variable(torch.zeros_like(output)) for output in outputs])
+    return level_gradients(tuple(outputs), seeds, variables, level), seeds
+
+
+def _push_forward(outputs, variables, tangents, level=None):
+    gradients, seeds = _linearized(outputs, variables, level)
+    return level_gradients(gradients, tangents, seeds, level)
+
+
+def _are_like(tangents, variables):
+    return len(tangents) == len(variables) and all(
+        isinstance(t, torch.Tensor) and t.shape == v.shape and t.dtype == v.dtype for t, v in zip(tangents, variables)
+    )
 
 
 def func_jvp(func, primals, tangents, *, strict=False, has_aux=False):
     if strict or type(primals) is not tuple or type(tangents) is not tuple:
         not_captured("jvp with strict, or other containers than tuples")
-    grad_mode = torch.is_grad_enabled()
+    grad_mode, level = torch.is_grad_enabled(), stays_inside("a level of torch.func")
     given, moving = _map(_variable, primals), _leaves(tangents)
     variables = tuple(_leaves(given))
-    if len(moving) != len(variables) or any(
-        not isinstance(t, torch.Tensor) or t.shape != v.shape or t.dtype != v.dtype for t, v in zip(moving, variables)
-    ):
+    if not _are_like(moving, variables):
         not_captured("jvp with tangents of other shapes")
     with torch.enable_grad():
         output, aux = _parted(func(*given), has_aux)
         outputs = [_tensor_of(leaf, "jvp of what is no tensor of floats") for leaf in _leaves(output)]
-        pushed = iter(_push_forward(outputs, variables, tuple(moving)))
+        pushed = iter(_push_forward(outputs, variables, tuple(moving), level))
     tangent = _map(lambda _: next(pushed), output)
     seen = _seen_outside(output, grad_mode, variables), _seen_outside(tangent, grad_mode, variables)
     return (*seen, _seen_outside(aux, grad_mode, variables)) if has_aux else seen
+
+
+def func_linearize(func, *primals):
+    """Eager calls the function twice: for what it gives, and to trace it."""
+    if any(leaf.requires_grad for leaf in _leaves(primals) if isinstance(leaf, torch.Tensor)):
+        not_captured("linearize at what requires grad")
+    level, position = stays_inside("the function that torch.func.linearize gives"), graph_position()
+    value = func(*primals)
+    given = _map(_variable, primals)
+    variables = tuple(_leaves(given))
+    with torch.enable_grad():
+        output = func(*given)
+        outputs = [_tensor_of(leaf, "linearize of what is no tensor of floats") for leaf in _leaves(output)]
+        gradients, seeds = _linearized(outputs, variables, level)
+    refuse_draws(position)
+
+    def jvp(*tangents):
+        moving = _leaves(tangents)
+        if pytree.tree_structure(tangents) != pytree.tree_structure(primals) or not _are_like(moving, variables):
+            not_captured("the function that linearize gives, with other tangents")
+        grad_mode = torch.is_grad_enabled()
+        with torch.enable_grad():
+            pushed = iter(level_gradients(gradients, tuple(moving), seeds, level))
+        return _seen_outside(_map(lambda _: next(pushed), output), grad_mode, variables)
+
+    return value, jvp
 
 
 # ---- Jacobians: a batch of derivatives, one for each element of the result, or of the argument

@@ -37,7 +37,7 @@ def _seen_outside(tree, grad_mode, variables):
 
 
 def func_grad_and_value(func, argnums, has_aux, args, kwargs):
-    grad_mode = torch.is_grad_enabled()
+    grad_mode, level = torch.is_grad_enabled(), stays_inside("a level of torch.func")
     places = argnums if isinstance(argnums, tuple) else (argnums,)
     places = [place + len(args) if place < 0 else place for place in places]
     if len(set(places)) != len(places) or not all(0 <= place < len(args) for place in places):
@@ -55,7 +55,7 @@ def func_grad_and_value(func, argnums, has_aux, args, kwargs):
         if not isinstance(output, torch.Tensor) or output.dim() != 0 or not output.is_floating_point():
             not_captured("the derivative of what is no number")
         variables = tuple(_leaves(chosen))
-        gradients = level_gradients((output,), None, variables)
+        gradients = level_gradients((output,), None, variables, level)
     found = _seen_outside(_gradient_tree(chosen, iter(gradients)), grad_mode, variables)
     value = _seen_outside(output, grad_mode, variables)
     found = found if isinstance(argnums, tuple) else found[0]
@@ -69,7 +69,7 @@ def func_grad(func, argnums, has_aux, args, kwargs):
 
 def func_vjp(func, *primals, has_aux=False):
     grad_mode = torch.is_grad_enabled()
-    token = stays_inside("the function that torch.func.vjp gives")
+    level = stays_inside("the function that torch.func.vjp gives")
     given = _map(_variable, primals)
     variables = tuple(_leaves(given))
     with torch.enable_grad():
@@ -82,7 +82,7 @@ def func_vjp(func, *primals, has_aux=False):
 
     def vjp(grad_outputs, retain_graph=True, create_graph=None):
         with torch.enable_grad():
-            gradients = level_gradients(tuple(outputs), tuple(_leaves(grad_outputs)), variables, token)
+            gradients = level_gradients(tuple(outputs), tuple(_leaves(grad_outputs)), variables, level)
         return _seen_outside(_gradient_tree(given, iter(gradients)), grad_mode, variables)
 
     value = _seen_outside(output, grad_mode, variables)

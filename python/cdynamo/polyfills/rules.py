@@ -76,8 +76,13 @@ def is_batched():
     raise AssertionError
 
 
+def refuse_draws(position):
+    """Ends the graph where random numbers were drawn since graph_position() gave this."""
+    raise AssertionError
+
+
 def has_levels():
-    """Whether something has been differentiated by torch.func, and this may be a part of it."""
+    """Whether this is a part of what torch.func differentiates."""
     raise AssertionError
 
 

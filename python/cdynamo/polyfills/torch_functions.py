@@ -8,6 +8,7 @@ from cdynamo.polyfills.batching import (  # noqa: F401
     func_jacfwd,
     func_jacrev,
     func_jvp,
+    func_linearize,
     func_vmap,
     jacfwd_call,
     jacrev_call,
@@ -331,3 +332,10 @@ def combine_input_and_mask(op, input, mask, *args):
 def deepcopy_parameter(parameter):
     """Parameter.__deepcopy__"""
     return type(parameter)(parameter.data.clone(memory_format=torch.preserve_format), parameter.requires_grad)
+
+
+def as_plain_tensor(self, cls):
+    """`x.as_subclass(torch.Tensor)`: a view."""
+    if cls is not torch.Tensor:
+        not_captured("as_subclass of another class than torch.Tensor")
+    return self.view_as(self)
