@@ -360,6 +360,15 @@ ValuePtr identity(Executor& ex, const CallArgs& args) {
 }
 ValuePtr input(Executor&, const CallArgs&) { break_graph("CD0213", "input"); }
 ValuePtr open_file(Executor&, const CallArgs&) { break_graph("CD0213", "open"); }
+// object.__dir__ asks the instance for its class and for its dict: as every object has them?
+bool has_plain_parts(PyTypeObject* type) {
+  PyObject* own_dict = _PyType_Lookup(type, interned("__dict__"));
+  return type->tp_getattro == PyObject_GenericGetAttr &&
+         _PyType_Lookup(type, interned("__class__")) ==
+             _PyType_Lookup(&PyBaseObject_Type, interned("__class__")) &&
+         (!own_dict || Py_IS_TYPE(own_dict, &PyGetSetDescr_Type));
+}
+
 // Of an instance, with what its class has: object.__dir__.
 ValuePtr directory(Executor& ex, const CallArgs& args) {
   if (args.positional.size() != 1) break_graph("CD0219", "dir");
@@ -371,7 +380,8 @@ ValuePtr directory(Executor& ex, const CallArgs& args) {
   PyTypeObject* type = object ? value->type()
                        : cls  ? reinterpret_cast<PyTypeObject*>(cls->real_object())
                               : nullptr;
-  if (!type || (cls && (cls->is_stand_in() || Py_TYPE(type) != &PyType_Type)) || builtin_storage(value))
+  if (!type || (cls && (cls->is_stand_in() || Py_TYPE(type) != &PyType_Type)) || builtin_storage(value) ||
+      (object && !has_plain_parts(type)))
     break_graph("CD0219", "dir of " + value->describe());
   guard_class(ex, type);
   const PyRef names = checked_user(ex, PyObject_Dir(reinterpret_cast<PyObject*>(type)));

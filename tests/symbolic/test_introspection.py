@@ -132,6 +132,31 @@ def test_names_and_parameters_of_instances(fn):
     check(fn, (1,))
 
 
+class OwnClass:
+    __slots__ = ["__class__", "__dict__"]
+
+    def __init__(self):
+        self.bar = 1
+
+
+class OwnDict:
+    @property
+    def __dict__(self):
+        return {"shown": 1}
+
+
+class Watched:
+    def __getattribute__(self, name):
+        return {"of": 1} if name == "__dict__" else object.__getattribute__(self, name)
+
+
+@pytest.mark.parametrize("cls", [OwnClass, OwnDict, Watched])
+def test_names_of_what_has_parts_of_its_own(cls):
+    """object.__dir__ asks the instance for its class and its dict."""
+    check(lambda: dir(cls()), breaks=None)
+    check(lambda x: dir(x), (cls(),), breaks=None)
+
+
 def test_names_that_change():
     def names(x):
         return [name for name in dir(x) if not name.startswith("_")]
