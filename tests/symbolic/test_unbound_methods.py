@@ -7,7 +7,6 @@ import copy
 import re
 
 import pytest
-from values_check import check
 
 import cdynamo
 
@@ -80,9 +79,17 @@ def test_methods_of_others(name):
                 assert outcome_of(compiled, subject) == outcome_of(program, subject), (method, args)
 
 
+def new_caller(method):
+    namespace = {"method": method}
+    exec("def call(): return method()", namespace)
+    return namespace["call"]
+
+
 @pytest.mark.parametrize("method", METHODS, ids=lambda method: method.__qualname__)
 def test_without_an_object(method):
-    check(lambda: method(), breaks=None)
+    """Once for each code object: the second time CPython 3.12 and 3.13 may take what lies above the stack for the object."""
+    cdynamo.config.keep_empty_graphs = True
+    assert outcome_of(cdynamo.optimize(new_caller(method))) == outcome_of(new_caller(method))
 
 
 @pytest.mark.parametrize(
