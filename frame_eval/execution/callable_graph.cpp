@@ -154,7 +154,7 @@ std::optional<std::vector<WrittenInput>> left_behind(const graph::Graph& graph) 
   return written;
 }
 
-bool is_array(PyObject* object) {
+bool is_array_or_subclass(PyObject* object) {
   const symbolic::numpy_access::Api* api = symbolic::numpy_access::api();
   return api && PyObject_TypeCheck(object, api->array_type);
 }
@@ -167,14 +167,14 @@ class KeptInputs {
       : states_(generators.save(bindings.inputs)) {
     for (const auto& [input, changes_history] : written) {
       PyRef memory = PyRef::borrow(bindings.inputs[input]);
-      if (!is_array(memory.get())) {
+      if (!is_array_or_subclass(memory.get())) {
         const PyRef history = checked(PyObject_GetAttrString(memory.get(), "requires_grad"));
         complete_ &= !changes_history || history.get() == Py_False;
         if (!complete_) return;
         memory = checked(PyObject_CallMethod(memory.get(), "detach", nullptr));
       }
-      PyRef copy =
-          checked(PyObject_CallMethod(memory.get(), is_array(memory.get()) ? "copy" : "clone", nullptr));
+      PyRef copy = checked(
+          PyObject_CallMethod(memory.get(), is_array_or_subclass(memory.get()) ? "copy" : "clone", nullptr));
       kept_.emplace_back(std::move(memory), std::move(copy));
     }
   }
@@ -277,7 +277,7 @@ class CallableGraph : public CompiledGraph {
   static bool to_scalar(OutputForm form, PyRef& output) {
     if (form == OutputForm::kPythonScalar && PyObject_HasAttrString(output.get(), "item")) {
       output = PyRef::steal(PyObject_CallMethod(output.get(), "item", nullptr));
-    } else if (form == OutputForm::kNumpyScalar && is_array(output.get())) {
+    } else if (form == OutputForm::kNumpyScalar && is_array_or_subclass(output.get())) {
       PyRef nothing = PyRef::steal(PyTuple_New(0));
       if (nothing) output = PyRef::steal(PyObject_GetItem(output.get(), nothing.get()));
     }

@@ -5,11 +5,7 @@
 #include <queue>
 
 namespace cdynamo::graph {
-namespace {
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
-}  // namespace
+namespace {}  // namespace
 
 void FlowNetwork::connect(int from, int to, double capacity) {
   edges_of_[from].push_back(static_cast<int>(edges_.size()));

@@ -2,9 +2,12 @@
 #pragma once
 
 #include <cstddef>
+#include <limits>
 #include <vector>
 
 namespace cdynamo::graph {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();  // of what is never cut
 
 class FlowNetwork {
  public:

@@ -13,8 +13,6 @@
 namespace cdynamo::graph {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
 // A random op or a call of the framework would give something else when it runs again.
 bool must_keep(const Node& node) {
   return node.op->family == Family::kRandom || node.op->family == Family::kLibrary;

@@ -9,10 +9,8 @@
 namespace cdynamo::graph {
 namespace {
 
-const TensorType& type_of(const Args& args, std::string_view name) { return args.value(name)->type; }
-
 std::vector<TensorType> infer_sdpa(Graph& graph, const Args& args) {
-  const TensorType &query = type_of(args, "query"), &value = type_of(args, "value");
+  const TensorType &query = operand_type(args, "query"), &value = operand_type(args, "value");
   std::vector<Sym> sizes = query.sizes, rows(query.sizes.begin(), query.sizes.end() - 1);
   sizes.back() = value.sizes.back();
   return {contiguous_type(args.value("query"), std::move(sizes), query.dtype),

@@ -5,15 +5,13 @@
 namespace cdynamo::graph {
 namespace {
 
-const TensorType& type_of(const Args& args, std::string_view name) { return args.value(name)->type; }
-
 std::vector<TensorType> infer_mm(Graph& graph, const Args& args) {
-  const TensorType &a = type_of(args, "self"), &b = type_of(args, "mat2");
+  const TensorType &a = operand_type(args, "self"), &b = operand_type(args, "mat2");
   return {contiguous_type(args.value("self"), {a.sizes.at(0), b.sizes.at(1)}, a.dtype)};
 }
 
 std::vector<TensorType> infer_bmm(Graph& graph, const Args& args) {
-  const TensorType &a = type_of(args, "self"), &b = type_of(args, "mat2");
+  const TensorType &a = operand_type(args, "self"), &b = operand_type(args, "mat2");
   return {contiguous_type(args.value("self"), {a.sizes.at(0), a.sizes.at(1), b.sizes.at(2)}, a.dtype)};
 }
 
@@ -32,7 +30,7 @@ void mm_derivative(Derivative& d) {
 }
 
 std::vector<TensorType> infer_addmm(Graph& graph, const Args& args) {
-  return type_of(args, "self").rank() == 2 ? infer_mm(graph, args) : infer_bmm(graph, args);
+  return operand_type(args, "self").rank() == 2 ? infer_mm(graph, args) : infer_bmm(graph, args);
 }
 
 Tensor scaled(Tensor x, Derivative& d, std::string_view factor) {

@@ -7,10 +7,8 @@
 namespace cdynamo::graph {
 namespace {
 
-const TensorType& type_of(const Args& args, std::string_view name) { return args.value(name)->type; }
-
 std::vector<TensorType> infer_convolution(Graph& graph, const Args& args) {
-  const TensorType &input = type_of(args, "input"), &weight = type_of(args, "weight");
+  const TensorType &input = operand_type(args, "input"), &weight = operand_type(args, "weight");
   size_t spatial = input.sizes.size() - 2;
   std::vector<Sym> stride = args.sizes("stride"), padding = args.sizes("padding"),
                    dilation = args.sizes("dilation"), output_padding = args.sizes("output_padding");
@@ -27,7 +25,7 @@ std::vector<TensorType> infer_convolution(Graph& graph, const Args& args) {
 }
 
 std::vector<TensorType> infer_weight_grad(Graph& graph, const Args& args) {
-  return {contiguous_type(args.value("windows"), args.sizes("size"), type_of(args, "windows").dtype)};
+  return {contiguous_type(args.value("windows"), args.sizes("size"), operand_type(args, "windows").dtype)};
 }
 
 // The sum over the weights, for each place of the windows. There may be room for more windows in the image than there are.

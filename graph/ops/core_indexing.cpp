@@ -5,11 +5,6 @@
 namespace cdynamo::graph {
 namespace {
 
-std::vector<TensorType> like_self(Graph& graph, const Args& args) {
-  const Value* self = args.value("self");
-  return {contiguous_type(self, self->type.sizes, self->type.dtype)};
-}
-
 std::vector<TensorType> infer_concat(Graph& graph, const Args& args) {
   std::vector<Value*> values = args.values("values");
   std::vector<Sym> sizes = values.at(0)->type.sizes;
@@ -199,7 +194,7 @@ std::vector<OpDef> core_indexing_ops() {
       {.name = "core.slice_scatter",
        .family = Family::kIndexing,
        .schemas = {"core.slice_scatter(Tensor self, Tensor src, int[] start, int[] step) -> Tensor"},
-       .infer = like_self,
+       .infer = infer_contiguous_self,
        .derivative = slice_scatter_derivative,
        .core = {.kind = CoreKind::kSliceScatter,
                 .linearity = Linearity::kAll,
@@ -209,7 +204,7 @@ std::vector<OpDef> core_indexing_ops() {
        .family = Family::kIndexing,
        .schemas =
            {"core.diagonal_scatter(Tensor self, Tensor src, int offset, int dim1, int dim2) -> Tensor"},
-       .infer = like_self,
+       .infer = infer_contiguous_self,
        .derivative = diagonal_scatter_derivative,
        .core = {.kind = CoreKind::kDiagonalScatter,
                 .linearity = Linearity::kAll,
@@ -219,7 +214,7 @@ std::vector<OpDef> core_indexing_ops() {
        .family = Family::kIndexing,
        .schemas = {"core.scatter(Tensor self, Tensor index, Tensor src, int dim, str reduce, str "
                    "error='IndexError') -> Tensor"},
-       .infer = like_self,
+       .infer = infer_contiguous_self,
        .derivative = scatter_derivative,
        .core =
            {.kind = CoreKind::kScatter,
@@ -231,7 +226,7 @@ std::vector<OpDef> core_indexing_ops() {
        .family = Family::kIndexing,
        .schemas = {"core.index_put(Tensor self, Tensor[] indices, Tensor values, bool accumulate, str "
                    "error='IndexError') -> Tensor"},
-       .infer = like_self,
+       .infer = infer_contiguous_self,
        .derivative = index_put_derivative,
        .core = {.kind = CoreKind::kIndexPut,
                 .linearity = Linearity::kNone,

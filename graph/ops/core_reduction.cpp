@@ -110,18 +110,12 @@ void shared_extreme_derivative(Derivative& d) {
   d.set(0, is_on_cpu ? where(hit, share, 0.0) : cast(hit, x.dtype()) * share);
 }
 
-Dims inverse(const Dims& order) {
-  Dims result(order.size());
-  for (size_t i = 0; i < order.size(); ++i) result[order[i]] = static_cast<int64_t>(i);
-  return result;
-}
-
 // The operand with the reduced dims as one dim, the last, and the way back.
 struct Rows {
   Dims order;
   std::vector<Sym> permuted;  // the sizes before the reduced dims were merged
   Tensor values;
-  Tensor back(Tensor x) const { return permute(reshape(x, permuted), inverse(order)); }
+  Tensor back(Tensor x) const { return permute(reshape(x, permuted), inverse_order(order)); }
 };
 Rows rows_of(Derivative& d) {
   const Tensor x = d.operand(0);

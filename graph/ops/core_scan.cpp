@@ -8,11 +8,6 @@
 namespace cdynamo::graph {
 namespace {
 
-std::vector<TensorType> like_self(Graph& graph, const Args& args) {
-  const Value* self = args.value("self");
-  return {contiguous_type(self, self->type.sizes, self->type.dtype)};
-}
-
 void cumsum_derivative(Derivative& d) {
   int64_t dim = d.args.constant("dim");
   Tensor reversed = flip(d.grad(), {dim});
@@ -77,7 +72,7 @@ OpDef scan(std::string_view name, std::string_view schema, const ReductionDef& r
           .family = Family::kScan,
           .schemas = {schema},
           .reduction = &reduction,
-          .infer = like_self,
+          .infer = infer_contiguous_self,
           .derivative = derivative,
           .saves_result = saves_result,
           .core = {.linearity = &reduction == &kSumReduction ? Linearity::kAll : Linearity::kNone,

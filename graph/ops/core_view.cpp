@@ -98,12 +98,6 @@ std::vector<TensorType> infer_pad(Graph& graph, const Args& args) {
   return {contiguous_type(self, std::move(sizes), self->type.dtype)};
 }
 
-Dims inverse(const Dims& dims) {
-  Dims result(dims.size());
-  for (size_t i = 0; i < dims.size(); ++i) result[dims[i]] = static_cast<int64_t>(i);
-  return result;
-}
-
 // The gradient of a stretched dim is the sum along it.
 void expand_derivative(Derivative& d) {
   Dims dims;
@@ -328,7 +322,7 @@ std::vector<OpDef> core_view_ops() {
        .schemas = {"core.permute(Tensor self, int[] dims) -> Tensor"},
        .infer = infer_permute,
        .derivative =
-           CDYNAMO_DERIVATIVE(d.set(0, permute_folded(d.grad(), inverse(d.args.constants("dims"))))),
+           CDYNAMO_DERIVATIVE(d.set(0, permute_folded(d.grad(), inverse_order(d.args.constants("dims"))))),
        .view = true,
        .core = {.kind = CoreKind::kPermute,
                 .linearity = Linearity::kAll,

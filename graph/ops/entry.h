@@ -42,6 +42,7 @@ inline Operand any_operand(Builder& b, const Args& args, std::string_view name) 
 // Eager's kernels are others there.
 inline bool on_gpu(const TensorType& type) { return type.device.type == runtime::DeviceType::kCUDA; }
 inline bool on_gpu(Tensor x) { return on_gpu(x.type()); }
+inline Tensor self_of(Builder& b, const Args& args) { return operand(b, args, "self"); }
 inline std::vector<Value*> one(Tensor tensor) { return {tensor.value}; }
 inline std::vector<Value*> forward(Builder& b, std::string_view op, std::vector<Arg> args) {
   return b.call(op, std::move(args));
@@ -55,6 +56,21 @@ inline TensorType contiguous_type(const Value* like, std::vector<Sym> sizes, DTy
   type.sizes = std::move(sizes);
   return type;
 }
+inline std::vector<TensorType> infer_contiguous_self(Graph&, const Args& args) {
+  const Value* self = args.value("self");
+  return {contiguous_type(self, self->type.sizes, self->type.dtype)};
+}
+// The order of dims that leads back from `order`.
+inline Dims inverse_order(const Dims& order) {
+  Dims result(order.size());
+  for (size_t i = 0; i < order.size(); ++i) result[order[i]] = static_cast<int64_t>(i);
+  return result;
+}
+inline std::vector<Tensor> tensors_of(Builder& b, const Args& args) {
+  std::vector<Tensor> tensors;
+  for (Value* value : args.values("tensors")) tensors.push_back(wrap(b, value));
+  return tensors;
+}
 
 // For composites whose eager kernels write a fresh row-major result.
 inline void contiguous_results(Graph&, const Args&, std::vector<TensorType>& results) {
@@ -62,6 +78,9 @@ inline void contiguous_results(Graph&, const Args&, std::vector<TensorType>& res
 }
 // dtype= of factories and reductions; `otherwise` where it is not given.
 inline DType dtype_or(const Args& args, DType otherwise) { return args.dtype("dtype").value_or(otherwise); }
+inline const TensorType& operand_type(const Args& args, std::string_view name) {
+  return args.value(name)->type;
+}
 inline DType operand_dtype(const Args& args, std::string_view name) { return args.value(name)->type.dtype; }
 
 // The dtype that promotion gives: of the arguments, of `self` with `other`.

@@ -251,3 +251,4 @@ std::vector<OpDef> factory_ops() {
 }
 
 }  // namespace cdynamo::graph
+#undef FACTORY_OPTIONS

@@ -6,8 +6,6 @@
 
 namespace cdynamo::graph {
 
-inline Tensor self_of(Builder& b, const Args& args) { return operand(b, args, "self"); }
-
 // What an index out of range raises.
 inline constexpr const char* kIndexError = "IndexError";
 inline constexpr const char* kRuntimeError = "RuntimeError";

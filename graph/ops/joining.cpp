@@ -9,12 +9,6 @@ namespace {
 
 // ---- cat ------------------------------------------------------------------------------------------------
 
-std::vector<Tensor> tensors_of(Builder& b, const Args& args) {
-  std::vector<Tensor> tensors;
-  for (Value* value : args.values("tensors")) tensors.push_back(wrap(b, value));
-  return tensors;
-}
-
 DType common_dtype(Graph& graph, const std::vector<Tensor>& tensors) {
   std::vector<PromotedOperand> operands;
   for (const Tensor& tensor : tensors)

@@ -20,7 +20,7 @@ Dims range(int64_t first, int64_t last) {
   return dims;
 }
 bool is_one(Tensor x, int64_t dim) { return x.builder->sym().guard_eq(x.size(dim), 1, "einsum"); }
-void require_float(Tensor x, const char* name) {
+void require_float_operand(Tensor x, const char* name) {
   if (!is_float(x.dtype())) throw Unsupported(std::string(name) + " of integers");
 }
 
@@ -221,7 +221,7 @@ std::vector<Value*> einsum_body(Builder& b, const Args& args) {
                 rank = static_cast<int64_t>(order.size());
   for (size_t i = 0; i < operands.size(); ++i) {
     if (operands[i].dtype() != operands[0].dtype()) throw Unsupported("einsum of several dtypes");
-    if (operands.size() > 1) require_float(operands[i], "einsum");
+    if (operands.size() > 1) require_float_operand(operands[i], "einsum");
     operands[i] = laid_out(operands[i], equation.operands[i], order);
   }
   broadcast_together(operands, order);
@@ -291,7 +291,7 @@ Tensor dot_in_order(Tensor x, const Dims& x_order, Tensor y, const Dims& y_order
 
 std::vector<Value*> tensordot_body(Builder& b, const Args& args) {
   Tensor x = operand(b, args, "self"), y = operand(b, args, "other");
-  require_float(x, "tensordot");
+  require_float_operand(x, "tensordot");
   if (x.dtype() != y.dtype()) runtime_error("both inputs should have same dtype");
   Dims left = args.constants("dims_self"), right = args.constants("dims_other");
   if (left.size() != right.size()) runtime_error("both dimension lists should have same length");
@@ -371,7 +371,7 @@ std::vector<Value*> cross_body(Builder& b, const Args& args) {
 
 std::vector<Value*> vecdot_body(Builder& b, const Args& args) {
   Tensor x = operand(b, args, "x"), y = operand(b, args, "y");
-  require_float(x, "linalg.vecdot");
+  require_float_operand(x, "linalg.vecdot");
   if (x.dtype() != y.dtype()) throw Unsupported("vecdot of several dtypes");
   Tensor products = to_compute(x) * to_compute(y);
   return one(cast(sum(products, {wrap_dim(args.constant("dim"), products.rank())}), x.dtype()));
@@ -389,7 +389,7 @@ std::vector<Value*> trace_body(Builder& b, const Args& args) {
 
 // ---- distances and norms
 
-void require_elements(Builder& b, Tensor x, const Dims& dims, const char* name) {
+void require_nonempty(Builder& b, Tensor x, const Dims& dims, const char* name) {
   for (int64_t dim : dims)
     if (b.sym().guard_eq(x.size(dim), 0, name)) throw Unsupported(std::string(name) + " of no elements");
 }
@@ -398,14 +398,14 @@ std::vector<Value*> cdist_body(Builder& b, const Args& args) {
   Tensor x = operand(b, args, "x1"), y = operand(b, args, "x2");
   if (x.rank() < 2 || y.rank() < 2) runtime_error("cdist only supports at least 2D tensors");
   if (is_half(x.dtype())) throw Unsupported("cdist of half types");
-  require_float(x, "cdist");
+  require_float_operand(x, "cdist");
   if (x.dtype() != y.dtype()) throw Unsupported("cdist of several dtypes");
   if (!b.sym().expect_eq(x.size(-1), y.size(-1), "cdist"))
     runtime_error("X1 and X2 must have the same number of columns. X1: " + x.size(-1).str() +
                   " X2: " + y.size(-1).str());
   const double p = args.number("p");
   if (p < 0) runtime_error("cdist only supports non-negative p values");
-  require_elements(b, x, {x.rank() - 1}, "cdist");
+  require_nonempty(b, x, {x.rank() - 1}, "cdist");
   Tensor difference = unsqueeze(x, -2) - unsqueeze(y, -3);
   return one(p_norm(difference, p, {difference.rank() - 1}, false));
 }
@@ -413,15 +413,15 @@ std::vector<Value*> cdist_body(Builder& b, const Args& args) {
 std::vector<Value*> pairwise_distance_body(Builder& b, const Args& args) {
   Tensor difference = operand(b, args, "x1") - operand(b, args, "x2") + args.number("eps");
   if (difference.rank() == 0 || is_half(difference.dtype())) throw Unsupported("pairwise_distance of these");
-  require_float(difference, "pairwise_distance");
+  require_float_operand(difference, "pairwise_distance");
   const Dims dims = {difference.rank() - 1};
-  require_elements(b, difference, dims, "pairwise_distance");
+  require_nonempty(b, difference, dims, "pairwise_distance");
   return one(p_norm(difference, args.number("p"), dims, args.boolean("keepdim")));
 }
 
 // The greatest (or least) sum of magnitudes of the columns (1) or rows (inf); Frobenius.
 Tensor matrix_norm(Builder& b, Tensor x, const Arg& ord, Dims dims, bool keepdim) {
-  require_elements(b, x, dims, "matrix norm");
+  require_nonempty(b, x, dims, "matrix norm");
   const auto* kind = std::get_if<std::string>(&ord);
   if (kind && *kind == "fro") return p_norm(x, 2, dims, keepdim);
   const double* number = std::get_if<double>(&ord);
@@ -456,7 +456,7 @@ std::vector<Value*> matrix_norm_body(Builder& b, const Args& args) {
   return one(matrix_norm(b, x, args["ord"], dims, args.boolean("keepdim")));
 }
 
-std::vector<Value*> norm_body(Builder& b, const Args& args) {
+std::vector<Value*> linalg_norm_body(Builder& b, const Args& args) {
   Tensor x = norm_operand(b, args, "linalg.norm");
   const bool keepdim = args.boolean("keepdim");
   Dims dims = range(0, x.rank());
@@ -467,7 +467,7 @@ std::vector<Value*> norm_body(Builder& b, const Args& args) {
   if (!args.has("ord")) return one(p_norm(x, 2, dims, keepdim));
   if (!args.has("dim") && x.rank() != 1 && x.rank() != 2)
     runtime_error("linalg.norm: If dim is not specified but ord is, the input must be 1D or 2D.");
-  require_elements(b, x, dims, "linalg.norm");
+  require_nonempty(b, x, dims, "linalg.norm");
   if (dims.size() == 2) return one(matrix_norm(b, x, args["ord"], dims, keepdim));
   if (std::holds_alternative<std::string>(args["ord"])) throw Unsupported("such a norm of vectors");
   return one(p_norm(x, args.number("ord"), dims, keepdim));
@@ -517,7 +517,7 @@ std::vector<OpDef> linalg_like_ops() {
            "ScalarType? dtype=None) -> Tensor",
            "linalg_norm.ord_str(Tensor self, str ord, int[1]? dim=None, bool keepdim=False, *, ScalarType? "
            "dtype=None) -> Tensor"},
-          norm_body, {"torch.linalg.norm"}),
+          linalg_norm_body, {"torch.linalg.norm"}),
   };
 }
 

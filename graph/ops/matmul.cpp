@@ -6,7 +6,7 @@
 namespace cdynamo::graph {
 namespace {
 
-Tensor self_of(Builder& b, const Args& args) { return operand(b, args, args.schema().params[0].name); }
+Tensor first_operand(Builder& b, const Args& args) { return operand(b, args, args.schema().params[0].name); }
 
 std::string shape_text(Tensor x) { return sizes_text(x.sizes()); }
 
@@ -138,7 +138,7 @@ Tensor outer(Tensor a, Tensor b) {
 }
 
 std::vector<Value*> addr_body(Builder& b, const Args& args) {
-  Tensor self = self_of(b, args), product = outer(operand(b, args, "vec1"), operand(b, args, "vec2"));
+  Tensor self = first_operand(b, args), product = outer(operand(b, args, "vec1"), operand(b, args, "vec2"));
   if (self.dtype() != DType::kBool || product.dtype() != DType::kBool)
     return one(scaled_sum(args, self, product));
   // beta and alpha say which of the two count.
@@ -157,19 +157,19 @@ Tensor scaled_product(const Args& args, Tensor self, Tensor a, Tensor b) {
 std::vector<Value*> addmm_body(Builder& b, const Args& args) {
   Tensor left = operand(b, args, "mat1"), right = operand(b, args, "mat2");
   require_rank(left, 2, "self");
-  return one(scaled_product(args, self_of(b, args), left, right));
+  return one(scaled_product(args, first_operand(b, args), left, right));
 }
 std::vector<Value*> baddbmm_body(Builder& b, const Args& args) {
   Tensor left = operand(b, args, "batch1"), right = operand(b, args, "batch2");
   require_rank(left, 3, "batch1");
-  return one(scaled_product(args, self_of(b, args), left, right));
+  return one(scaled_product(args, first_operand(b, args), left, right));
 }
 std::vector<Value*> addbmm_body(Builder& b, const Args& args) {
   Tensor product = checked_bmm(operand(b, args, "batch1"), operand(b, args, "batch2"));
-  return one(scaled_sum(args, self_of(b, args), sum(product, {0})));
+  return one(scaled_sum(args, first_operand(b, args), sum(product, {0})));
 }
 std::vector<Value*> addmv_body(Builder& b, const Args& args) {
-  Tensor self = self_of(b, args), mat = operand(b, args, "mat"), vec = operand(b, args, "vec");
+  Tensor self = first_operand(b, args), mat = operand(b, args, "mat"), vec = operand(b, args, "vec");
   require_rank(mat, 2, "mat");
   require_rank(vec, 1, "vec");
   Tensor column = self.rank() == 0 ? self : unsqueeze(self, 1);
@@ -177,21 +177,21 @@ std::vector<Value*> addmv_body(Builder& b, const Args& args) {
 }
 
 std::vector<Value*> mv_body(Builder& b, const Args& args) {
-  Tensor self = self_of(b, args), vec = operand(b, args, "vec");
+  Tensor self = first_operand(b, args), vec = operand(b, args, "vec");
   if (self.rank() != 2 || vec.rank() != 1)
     runtime_error("vector + matrix @ vector expected, got " + std::to_string(self.rank()) + ", " +
                   std::to_string(vec.rank()));
   return one(squeeze(checked_mm(self, unsqueeze(vec, 1)), 1));
 }
 std::vector<Value*> dot_body(Builder& b, const Args& args) {
-  Tensor self = self_of(b, args), other = operand(b, args, args.schema().params[1].name);
+  Tensor self = first_operand(b, args), other = operand(b, args, args.schema().params[1].name);
   if (self.rank() != 1 || other.rank() != 1)
     runtime_error("1D tensors expected, but got " + std::to_string(self.rank()) + "D and " +
                   std::to_string(other.rank()) + "D tensors");
   return one(dot(self, other));
 }
 std::vector<Value*> inner_body(Builder& b, const Args& args) {
-  Tensor self = self_of(b, args), other = operand(b, args, "other");
+  Tensor self = first_operand(b, args), other = operand(b, args, "other");
   if (self.rank() == 0 || other.rank() == 0) return one(self * other);
   if (other.rank() == 1) return one(matmul_of(self, other));
   std::vector<Sym> sizes(self.sizes().begin(), self.sizes().end() - 1);
@@ -227,21 +227,21 @@ OpDef added_product(std::string_view name, std::string_view schema, BodyFn body)
 std::vector<OpDef> matmul_ops() {
   return {
       composite("mm", {"mm(Tensor self, Tensor mat2) -> Tensor"},
-                CDYNAMO_BODY(return one(checked_mm(self_of(b, args), operand(b, args, "mat2"))))),
+                CDYNAMO_BODY(return one(checked_mm(first_operand(b, args), operand(b, args, "mat2"))))),
       composite("bmm", {"bmm(Tensor self, Tensor mat2) -> Tensor"},
-                CDYNAMO_BODY(return one(checked_bmm(self_of(b, args), operand(b, args, "mat2"))))),
+                CDYNAMO_BODY(return one(checked_bmm(first_operand(b, args), operand(b, args, "mat2"))))),
       composite("matmul", {"matmul(Tensor self, Tensor other) -> Tensor"},
-                CDYNAMO_BODY(return one(matmul_of(self_of(b, args), operand(b, args, "other")))),
+                CDYNAMO_BODY(return one(matmul_of(first_operand(b, args), operand(b, args, "other")))),
                 {"torch.Tensor.__matmul__", "torch.linalg.matmul"}),
       composite("core.rmatmul", {"core.rmatmul(Tensor self, Tensor other) -> Tensor"},
-                CDYNAMO_BODY(return one(matmul_of(operand(b, args, "other"), self_of(b, args)))),
+                CDYNAMO_BODY(return one(matmul_of(operand(b, args, "other"), first_operand(b, args)))),
                 {"torch.Tensor.__rmatmul__"}),
       composite("mv", {"mv(Tensor self, Tensor vec) -> Tensor"}, mv_body),
       composite("dot", {"dot(Tensor self, Tensor tensor) -> Tensor"}, dot_body),
       composite("vdot", {"vdot(Tensor self, Tensor other) -> Tensor"}, dot_body),
       composite("inner", {"inner(Tensor self, Tensor other) -> Tensor"}, inner_body),
       composite("outer", {"outer(Tensor self, Tensor vec2) -> Tensor"},
-                CDYNAMO_BODY(return one(outer(self_of(b, args), operand(b, args, "vec2")))),
+                CDYNAMO_BODY(return one(outer(first_operand(b, args), operand(b, args, "vec2")))),
                 {"torch.ger", "torch.Tensor.ger"}),
       composite("linear", {"linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor"}, linear_body),
       added_product(

@@ -451,3 +451,4 @@ bool draws_random_numbers(const OpDef& op) {
 }
 
 }  // namespace cdynamo::graph
+#undef FACTORY_OPTIONS

@@ -13,8 +13,6 @@ Dims dims_of(const Args& args, int64_t rank) {
   return wrap_dims(args.constants("dim"), rank);
 }
 bool keepdim_of(const Args& args) { return args.schema().find("keepdim") >= 0 && args.boolean("keepdim"); }
-Tensor self_of(Builder& b, const Args& args) { return operand(b, args, "self"); }
-
 // Sums of bool and integers are int64.
 DType sum_dtype(const Args& args, DType dtype) {
   DType otherwise = is_float(dtype) ? dtype : DType::kI64;

@@ -9,12 +9,6 @@ namespace {
 
 Tensor first_of(Builder& b, const Args& args) { return wrap(b, args.value(args.schema().params[0].name)); }
 
-std::vector<Tensor> tensors_of(Builder& b, const Args& args) {
-  std::vector<Tensor> tensors;
-  for (Value* value : args.values("tensors")) tensors.push_back(wrap(b, value));
-  return tensors;
-}
-
 // ---- views
 
 std::vector<Value*> broadcast_tensors_body(Builder& b, const Args& args) {
@@ -63,7 +57,7 @@ Alias atleast_alias(const Node& node) {
   return self_type(node).rank() == node.results[0]->type.rank() ? Alias::kSelf : Alias::kView;
 }
 Alias always_self(const Node&) { return Alias::kSelf; }
-std::vector<Value*> self_body(Builder& b, const Args& args) { return one(first_of(b, args)); }
+std::vector<Value*> first_tensor_body(Builder& b, const Args& args) { return one(first_of(b, args)); }
 
 // hsplit, vsplit, dsplit: equal parts, or at these indices.
 template <int64_t wanted>
@@ -211,10 +205,10 @@ std::vector<OpDef> shape_like_ops() {
             {"torch._C._VariableFunctions.atleast_2d"}),
       views("core.atleast_3d", {"core.atleast_3d(Tensor self) -> Tensor"}, atleast_body<3>, atleast_alias,
             {"torch._C._VariableFunctions.atleast_3d"}),
-      views("real", {"real(Tensor self) -> Tensor"}, self_body, always_self),
-      views("conj", {"conj(Tensor self) -> Tensor"}, self_body, always_self),
-      views("resolve_conj", {"resolve_conj(Tensor self) -> Tensor"}, self_body, always_self),
-      views("resolve_neg", {"resolve_neg(Tensor self) -> Tensor"}, self_body, always_self),
+      views("real", {"real(Tensor self) -> Tensor"}, first_tensor_body, always_self),
+      views("conj", {"conj(Tensor self) -> Tensor"}, first_tensor_body, always_self),
+      views("resolve_conj", {"resolve_conj(Tensor self) -> Tensor"}, first_tensor_body, always_self),
+      views("resolve_neg", {"resolve_neg(Tensor self) -> Tensor"}, first_tensor_body, always_self),
       views("hsplit",
             {"hsplit.int(Tensor self, int sections) -> Tensor[]",
              "hsplit.array(Tensor self, int[] indices) -> Tensor[]"},

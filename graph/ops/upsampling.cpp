@@ -87,7 +87,7 @@ Tensor linear(Tensor x, int64_t d, int64_t times) {
   return reshape(result, sizes);
 }
 
-std::vector<Value*> linear_body(Builder& b, const Args& args) {
+std::vector<Value*> linear_upsample_body(Builder& b, const Args& args) {
   const Tensor input = operand(b, args, "input");
   if (args.boolean("align_corners")) throw Unsupported("upsampling with align_corners");
   if (!is_float(input.dtype())) throw Unsupported("interpolation of integers");
@@ -119,15 +119,15 @@ std::vector<OpDef> upsampling_ops() {
       upsampling("upsample_linear1d",
                  "upsample_linear1d.vec(Tensor input, int[]? output_size, bool align_corners, float[]? "
                  "scale_factors) -> Tensor",
-                 linear_body),
+                 linear_upsample_body),
       upsampling("upsample_bilinear2d",
                  "upsample_bilinear2d.vec(Tensor input, int[]? output_size, bool align_corners, float[]? "
                  "scale_factors) -> Tensor",
-                 linear_body),
+                 linear_upsample_body),
       upsampling("upsample_trilinear3d",
                  "upsample_trilinear3d.vec(Tensor input, int[]? output_size, bool align_corners, float[]? "
                  "scale_factors) -> Tensor",
-                 linear_body),
+                 linear_upsample_body),
   };
 }
 

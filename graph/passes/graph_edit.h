@@ -13,6 +13,10 @@ using Position = std::list<std::unique_ptr<Node>>::iterator;
 
 inline Args args_of(const Node& node) { return Args(node.op->parsed[node.overload], node.args); }
 inline CoreKind kind_of(const Node& node) { return node.op->core.kind; }
+inline bool is(const Value* value, std::string_view name) {
+  return value && value->node && value->node->op->name == name;
+}
+inline Value* operand(const Value* value, int index) { return std::get<Value*>(value->node->args[index]); }
 
 // What `make` appends goes to before `at`; gives what it gives.
 template <typename F>

@@ -22,11 +22,6 @@
 namespace cdynamo::graph {
 namespace {
 
-bool is(const Value* value, std::string_view name) {
-  return value && value->node && value->node->op->name == name;
-}
-Value* operand(const Value* value, int index) { return std::get<Value*>(value->node->args[index]); }
-
 // The last two sizes are rows and columns of a matrix; what comes before are batches.
 bool same_matrix(const Value* a, const Value* b) {
   const auto &x = a->type.sizes, &y = b->type.sizes;

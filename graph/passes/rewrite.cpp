@@ -9,15 +9,15 @@
 #include "graph/passes/view_step.h"
 
 namespace cdynamo::graph {
-namespace {
-
-struct Pattern {
+struct RewritePattern {
   enum Kind : uint8_t { kLetter, kNumber, kOp } kind = kLetter;
   char letter = 0;
   double number = 0;
   const OpDef* op = nullptr;
-  std::vector<Pattern> operands;
+  std::vector<RewritePattern> operands;
 };
+
+namespace {
 
 constexpr std::string_view kCommutative[] = {"add",         "mul",         "maximum",     "minimum",
                                              "bitwise_and", "bitwise_or",  "bitwise_xor", "logical_and",
@@ -33,11 +33,11 @@ bool commutes(const OpDef& op) {
 class PatternParser {
  public:
   explicit PatternParser(std::string_view text) : text_(text) {}
-  bool parse(Pattern& pattern) {
+  bool parse(RewritePattern& pattern) {
     skip_spaces();
     const size_t start = position_;
     if (std::isdigit(peek()) || peek() == '-') {
-      pattern.kind = Pattern::kNumber;
+      pattern.kind = RewritePattern::kNumber;
       char* end = nullptr;
       pattern.number = std::strtod(text_.data() + position_, &end);
       position_ = end - text_.data();
@@ -50,7 +50,7 @@ class PatternParser {
       pattern.letter = name[0];
       return true;
     }
-    pattern.kind = Pattern::kOp;
+    pattern.kind = RewritePattern::kOp;
     pattern.op = find_op(name);
     bool known = pattern.op != nullptr;
     ++position_;  // "("
@@ -83,15 +83,15 @@ std::vector<Value*> tensor_operands(const Node& node) {
 
 bool same_number(double a, double b) { return a == b && std::signbit(a) == std::signbit(b); }
 
-bool match_value(const Pattern& pattern, Value* value, Match& match);
+bool match_value(const RewritePattern& pattern, Value* value, Match& match);
 
-bool match_operands(const Pattern& pattern, const std::vector<Value*>& operands, Match& match) {
+bool match_operands(const RewritePattern& pattern, const std::vector<Value*>& operands, Match& match) {
   for (size_t i = 0; i < operands.size(); ++i)
     if (!match_value(pattern.operands[i], operands[i], match)) return false;
   return true;
 }
 
-bool match_node(const Pattern& pattern, Node& node, Match& match) {
+bool match_node(const RewritePattern& pattern, Node& node, Match& match) {
   if (node.op != pattern.op) return false;
   std::vector<Value*> operands = tensor_operands(node);
   if (operands.size() != pattern.operands.size()) return false;
@@ -107,32 +107,33 @@ bool match_node(const Pattern& pattern, Node& node, Match& match) {
   return false;
 }
 
-bool match_value(const Pattern& pattern, Value* value, Match& match) {
+bool match_value(const RewritePattern& pattern, Value* value, Match& match) {
   switch (pattern.kind) {
-    case Pattern::kLetter: {
+    case RewritePattern::kLetter: {
       Value*& bound = match.values[pattern.letter - 'a'];
       if (bound && bound != value) return false;
       bound = value;
       return value != nullptr;
     }
-    case Pattern::kNumber: {
+    case RewritePattern::kNumber: {
       const std::optional<double> number = value ? constant_of(value) : std::nullopt;
       return number && same_number(*number, pattern.number);
     }
-    case Pattern::kOp: return value && value->node && match_node(pattern, *value->node, match);
+    case RewritePattern::kOp: return value && value->node && match_node(pattern, *value->node, match);
   }
   return false;
 }
 
-Value* build_result(const Pattern& pattern, Builder& builder, const Match& match) {
+Value* build_result(const RewritePattern& pattern, Builder& builder, const Match& match) {
   switch (pattern.kind) {
-    case Pattern::kLetter: return match[pattern.letter];
-    case Pattern::kNumber:
+    case RewritePattern::kLetter: return match[pattern.letter];
+    case RewritePattern::kNumber:
       return builder.call1("core.full", {match.type().sizes, pattern.number, match.type().dtype});
-    case Pattern::kOp: break;
+    case RewritePattern::kOp: break;
   }
   std::vector<Arg> args;
-  for (const Pattern& operand : pattern.operands) args.push_back(build_result(operand, builder, match));
+  for (const RewritePattern& operand : pattern.operands)
+    args.push_back(build_result(operand, builder, match));
   return builder.call1(pattern.op->name, std::move(args));
 }
 
@@ -156,7 +157,7 @@ std::optional<double> constant_of(const Value* value) {
 struct RewriteSet::Impl {
   struct Row {
     const Rewrite* rewrite;
-    Pattern pattern, result;
+    RewritePattern pattern, result;
   };
   absl::flat_hash_map<const OpDef*, std::vector<Row>> rows;
 };

@@ -24,11 +24,6 @@
 namespace cdynamo::graph {
 namespace {
 
-bool is(const Value* value, std::string_view name) {
-  return value && value->node && value->node->op->name == name;
-}
-Value* operand(const Value* value, int index) { return std::get<Value*>(value->node->args[index]); }
-
 // Of the last element of running counts, which may be the only one; null for anything else.
 Value* counts_of_last(Value* value) {
   if (is(value, "core.running_counts")) return value->type.sizes[0] == Sym(1) ? value : nullptr;

@@ -9,7 +9,7 @@ namespace cdynamo::lowering::emit {
 using namespace llvm;
 using graph::InternalError;
 
-KernelEmitter::KernelEmitter(Module& module, const ScheduledKernel& kernel, const KernelPlan& plan,
+KernelEmitter::KernelEmitter(llvm::Module& module, const ScheduledKernel& kernel, const KernelPlan& plan,
                              const runtime::HostTarget& host)
     : module_(module),
       kernel_(kernel),

@@ -77,7 +77,7 @@ Value* VectorBuilder::call_lanes(const math::LibmEntry& entry, DType dtype, Valu
                                  ArrayRef<Value*> operands) {
   const bool f64 = dtype == DType::kF64;
   const int width = lanes(common);
-  Module* module = ir_.GetInsertBlock()->getModule();
+  llvm::Module* module = ir_.GetInsertBlock()->getModule();
   Type *element = type(dtype), *pointer = ir_.getPtrTy(), *i64 = ir_.getInt64Ty();
   SmallVector<Type*, 2> arguments(operands.size(), element);
   auto* scalar_type = FunctionType::get(element, arguments, false);

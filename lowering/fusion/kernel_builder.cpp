@@ -533,4 +533,15 @@ std::string kernel_name(const std::vector<const Node*>& nodes) {
   return name.empty() ? "copy" : name;
 }
 
+Kernel named(Kernel kernel, const Node& node, const char* suffix) {
+  kernel.nodes = {&node};
+  kernel.name = kernel_name(kernel.nodes) + suffix;
+  return kernel;
+}
+
+const std::unordered_set<const Node*>& no_members() {
+  static const auto* const none = new std::unordered_set<const Node*>;
+  return *none;
+}
+
 }  // namespace cdynamo::lowering

@@ -33,5 +33,7 @@ Kernel finish_kernel(const LoweringContext& context, const LoopAxes& axes, Eleme
 
 // "fused_exp_sum_div"
 std::string kernel_name(const std::vector<const Node*>& nodes);
+Kernel named(Kernel kernel, const Node& node, const char* suffix = "");  // a kernel of this node alone
+const std::unordered_set<const Node*>& no_members();
 
 }  // namespace cdynamo::lowering

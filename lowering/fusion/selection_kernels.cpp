@@ -8,17 +8,6 @@ using graph::Prim;
 // Of one block; a block's own elements are counted in 32 bits.
 constexpr DType kCount = DType::kI32;
 
-const std::unordered_set<const Node*>& no_members() {
-  static const auto* const none = new std::unordered_set<const Node*>;
-  return *none;
-}
-
-Kernel named(Kernel kernel, const Node& node, const char* suffix = "") {
-  kernel.nodes = {&node};
-  kernel.name = kernel_name(kernel.nodes) + suffix;
-  return kernel;
-}
-
 int prim(ElementEmitter& emitter, Prim prim, std::vector<int> operands) {
   return emitter.emit(
       {.kind = StmtKind::kPrim, .dtype = DType::kI64, .operands = std::move(operands), .prim = prim});

@@ -12,11 +12,6 @@ namespace {
 
 using graph::Prim;
 
-const std::unordered_set<const Node*>& no_members() {
-  static const auto* const none = new std::unordered_set<const Node*>;
-  return *none;
-}
-
 // Axes 0 .. rank-1 for the dims of `sizes`; those of size 1 have an axis too, which scheduling drops.
 LoopAxes axes_over(const std::vector<Sym>& sizes) {
   return {sizes, std::vector<char>(sizes.size(), 0), /*may_cut=*/false};
@@ -26,12 +21,6 @@ std::vector<Index> identity(size_t rank, int first = 0) {
   std::vector<Index> index;
   for (size_t d = 0; d < rank; ++d) index.push_back(axis_index(first + static_cast<int>(d)));
   return index;
-}
-
-Kernel named(Kernel kernel, const Node& node) {
-  kernel.nodes = {&node};
-  kernel.name = kernel_name(kernel.nodes);
-  return kernel;
 }
 
 // A GPU's eager scans across rows round halves at each step. Longer ones are more exact here, and much faster.

@@ -51,7 +51,7 @@ bool checks_indices(const Kernel& kernel) {
   return false;
 }
 
-KernelEmitter::KernelEmitter(Module& module, const ScheduledKernel& kernel, const ThreadPlan& plan)
+KernelEmitter::KernelEmitter(llvm::Module& module, const ScheduledKernel& kernel, const ThreadPlan& plan)
     : module_(module),
       kernel_(kernel),
       plan_(plan),

@@ -148,7 +148,7 @@ Scalar LaneBuilder::exact(Prim prim, const Scalar* operands, int count) {
 
 // A function of the module, made at its first call.
 Value* LaneBuilder::call_exact(Prim prim, const Scalar* operands, int count) {
-  Module* module = ir_.GetInsertBlock()->getModule();
+  llvm::Module* module = ir_.GetInsertBlock()->getModule();
   const DType dtype = operands[0].dtype;
   const std::string name =
       "exact_" + std::to_string(static_cast<int>(prim)) + (dtype == DType::kF64 ? "_f64" : "_f32");
@@ -260,7 +260,7 @@ Scalar LaneBuilder::constant_at(std::span<const double> table, Scalar index) {
   for (double entry : table) entries.push_back(ConstantFP::get(ir_.getDoubleTy(), entry));
   auto* type = ArrayType::get(ir_.getDoubleTy(), entries.size());
   Constant* contents = ConstantArray::get(type, entries);
-  Module* module = ir_.GetInsertBlock()->getModule();
+  llvm::Module* module = ir_.GetInsertBlock()->getModule();
   GlobalVariable* memory = nullptr;
   for (GlobalVariable& other : module->globals())
     if (other.hasInitializer() && other.getInitializer() == contents) memory = &other;

@@ -16,8 +16,6 @@ bool is_scratch(const ScheduledKernel& kernel, int buffer) {
   return kernel.buffers[buffer].kind == BufferKind::kRowScratch;
 }
 
-bool is_multiple(const Sym& sym, int64_t of) { return mod(sym, Sym(of)) == Sym(0); }
-
 bool same_read(const Stmt& a, const Stmt& b) {
   if (a.buffer != b.buffer || !(a.index.offset == b.index.offset) ||
       a.index.terms.size() != b.index.terms.size() || a.mask >= 0 || b.mask >= 0 ||

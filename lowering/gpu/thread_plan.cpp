@@ -38,8 +38,6 @@ Sym stride_along(const Index& index, int axis) {
   return stride;
 }
 
-bool is_multiple(const Sym& sym, int64_t of) { return mod(sym, Sym(of)) == Sym(0); }
-
 const Phase* looping_phase(const Kernel& kernel) {
   for (const Phase& phase : kernel.phases)
     if (!phase.inner.empty()) return &phase;

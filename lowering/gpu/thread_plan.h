@@ -31,6 +31,9 @@ struct Architecture {
 };
 
 constexpr int kWarp = 32;
+inline bool is_multiple(const graph::Sym& sym, int64_t of) {
+  return mod(sym, graph::Sym(of)) == graph::Sym(0);
+}
 constexpr LaneStyle kThreads{.few = kWarp, .shares_pieces_of = 16};
 
 // Where a row scratch lies.

@@ -7,8 +7,6 @@
 namespace cdynamo::lowering::math {
 namespace {
 
-constexpr double kInf = std::numeric_limits<double>::infinity();
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 constexpr double kLn2 = 0.6931471805599453;
 constexpr double kHuge = 1e9;  // whose square plus one is the square
 

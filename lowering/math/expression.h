@@ -4,11 +4,15 @@
 #pragma once
 
 #include <initializer_list>
+#include <limits>
 #include <span>
 
 #include "lowering/math/math.h"
 
 namespace cdynamo::lowering::math {
+
+constexpr double kInf = std::numeric_limits<double>::infinity();
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
 struct E {
   MathBuilder* b = nullptr;

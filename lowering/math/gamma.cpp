@@ -9,7 +9,6 @@
 namespace cdynamo::lowering::math {
 namespace {
 
-constexpr double kInf = std::numeric_limits<double>::infinity();
 constexpr double kPi = 3.141592653589793;
 constexpr int kShift = 8;
 

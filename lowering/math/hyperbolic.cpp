@@ -6,8 +6,6 @@
 namespace cdynamo::lowering::math {
 namespace {
 
-constexpr double kInf = std::numeric_limits<double>::infinity();
-
 // e^a / 2 for a >= 0, which is finite a little longer than e^a.
 E half_exp(E a) {
   Power power = exp_parts(at_most(a, a.is_f64() ? 711.0 : 90.0));

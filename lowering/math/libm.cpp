@@ -10,7 +10,7 @@ namespace cdynamo::lowering::math {
 namespace {
 
 // The digamma function: recurrence up to where the asymptotic series is exact enough, reflection below zero.
-double digamma(double x) {
+double scalar_digamma(double x) {
   constexpr double kPi = 3.14159265358979323846;
   if (x == 0) return std::copysign(INFINITY, -x);
   if (std::isinf(x)) return x > 0 ? x : NAN;
@@ -35,7 +35,7 @@ double digamma(double x) {
   for (int i = 6; i >= 0; --i) sum = sum * z + kSeries[i];
   return result + std::log(x) - 0.5 / x - z * sum;
 }
-float digamma_f32(float x) { return static_cast<float>(digamma(x)); }
+float digamma_f32(float x) { return static_cast<float>(scalar_digamma(x)); }
 
 using F1 = float (*)(float);
 using D1 = double (*)(double);
@@ -91,7 +91,8 @@ const LibmEntry kEntries[] = {
     CDYNAMO_LIBM_2(hypot, hypot),
     CDYNAMO_LIBM_2(rem, fmod),
     {Prim::k_lgamma, "cdynamo_lgamma_f32", address(lgamma_f32), "cdynamo_lgamma_f64", address(lgamma_f64)},
-    {Prim::k_digamma, "cdynamo_digamma_f32", address(digamma_f32), "cdynamo_digamma_f64", address(digamma)},
+    {Prim::k_digamma, "cdynamo_digamma_f32", address(digamma_f32), "cdynamo_digamma_f64",
+     address(scalar_digamma)},
 };
 
 template <typename T>

@@ -8,9 +8,6 @@
 namespace cdynamo::lowering::math {
 namespace {
 
-constexpr double kInf = std::numeric_limits<double>::infinity();
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
-
 // A constant in parts: `high` has few enough bits that its product with an exponent is exact.
 struct Parts {
   double high, low;

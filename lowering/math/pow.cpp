@@ -8,8 +8,6 @@
 namespace cdynamo::lowering::math {
 namespace {
 
-constexpr double kInf = std::numeric_limits<double>::infinity();
-
 // From a power of |x| that is right for finite positive |x| and finite y: zeros and negative numbers here,
 // the rest is C's.
 E pow_cases(E x, E y, E power_of_magnitude) {

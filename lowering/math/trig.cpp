@@ -115,12 +115,12 @@ constexpr std::array<int32_t, 50> kTwoOverPi = {
     0x7527BA, 0xC7EBE5, 0xF17B3D, 0x0739F7, 0x8A5292, 0xEA6BFB, 0x5FB11F, 0x8D5D08, 0x560330, 0x46FC7B,
 };
 // Products with them stay in range where the argument is made smaller and they larger by as much.
-constexpr int kShift = 200;
+constexpr int kTableShift = 200;
 
 std::array<double, kTwoOverPi.size()> shifted_digits() {
   std::array<double, kTwoOverPi.size()> result;
   for (size_t i = 0; i < result.size(); ++i)
-    result[i] = std::ldexp(kTwoOverPi[i], kShift - kChunkBits * (static_cast<int>(i) + 1));
+    result[i] = std::ldexp(kTwoOverPi[i], kTableShift - kChunkBits * (static_cast<int>(i) + 1));
   return result;
 }
 
@@ -142,17 +142,17 @@ Triple add(Triple to, E x) {
   return {high, middle, to.low + lost_too};
 }
 
-struct Reduced {
+struct ReducedAngle {
   E quadrant, angle,
       rest;  // the argument is quadrant * pi/2 + angle + rest, up to multiples of 2 pi; |angle| <= pi/4
 };
 
 // |x| * 2/pi modulo 4. Products of half of x's digits and a chunk's are exact; so is what is left of each modulo 4. Chunks
 // before the first make multiples of 4 only, those after the last add nothing that shows.
-Reduced reduce_any(E magnitude) {
+ReducedAngle reduce_any(E magnitude) {
   constexpr int kChunks = 10;
   static const auto digits = shifted_digits();
-  E small = magnitude * std::ldexp(1.0, -kShift);
+  E small = magnitude * std::ldexp(1.0, -kTableShift);
   E upper = (small.bits() & small.bits().integer(~int64_t{0x7ffffff})).as_float(), lower = small - upper;
   E zero = magnitude.like(0);
   E exponent = magnitude.with(magnitude.b->split(magnitude.s).exponent);
@@ -180,8 +180,8 @@ Reduced reduce_any(E magnitude) {
 }
 
 // sin(angle + rest) and cos(angle + rest).
-E sin_of(const Reduced& r) { return sin_reduced(r.angle) + r.rest * fma(r.angle * r.angle, -0.5, 1.0); }
-E cos_of(const Reduced& r) {
+E sin_of(const ReducedAngle& r) { return sin_reduced(r.angle) + r.rest * fma(r.angle * r.angle, -0.5, 1.0); }
+E cos_of(const ReducedAngle& r) {
   constexpr double kHalfPi = 1.5707963267948966, kHalfPiLow = 6.123233995736766e-17;
   E a = abs(r.angle), rest = select(r.angle < 0, -r.rest, r.rest);
   E complement = kHalfPi - a;
@@ -191,7 +191,7 @@ E cos_of(const Reduced& r) {
 
 E any_sin(E x, int quadrants_ahead) {
   E a = abs(x).to(DType::kF64);
-  const Reduced r = reduce_any(a);
+  const ReducedAngle r = reduce_any(a);
   E q = r.quadrant + quadrants_ahead;
   q = q - floor(q * 0.25) * 4;
   E odd = (q == 1) | (q == 3);

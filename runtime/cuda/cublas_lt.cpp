@@ -72,7 +72,7 @@ struct Library {
 };
 
 #define CDYNAMO_LT(member, name) {name, offsetof(Library, member)}
-constexpr Symbol kSymbols[] = {
+constexpr Symbol kCublasLtSymbols[] = {
     CDYNAMO_LT(get_version, "cublasLtGetVersion"),
     CDYNAMO_LT(create, "cublasLtCreate"),
     CDYNAMO_LT(desc_create, "cublasLtMatmulDescCreate"),
@@ -93,7 +93,7 @@ constexpr Symbol kSymbols[] = {
 const Library* find_library() {
   static const Library* found = []() -> const Library* {
     auto library = std::make_unique<Library>();
-    return fill_table(*library, kSymbols, find_process_symbol) ? nullptr : library.release();
+    return fill_table(*library, kCublasLtSymbols, find_process_symbol) ? nullptr : library.release();
   }();
   return found;
 }

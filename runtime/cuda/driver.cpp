@@ -17,7 +17,7 @@ constexpr int kMultiprocessors = 16, kMajor = 75, kMinor = 76, kSharedPerProcess
               kSharedPerBlockOptin = 97;
 
 #define CDYNAMO_DRIVER(member, name) {name, offsetof(Driver, member)}
-constexpr Symbol kSymbols[] = {
+constexpr Symbol kDriverSymbols[] = {
     CDYNAMO_DRIVER(init, "cuInit"),
     CDYNAMO_DRIVER(driver_get_version, "cuDriverGetVersion"),
     CDYNAMO_DRIVER(get_error_name, "cuGetErrorName"),
@@ -82,7 +82,7 @@ Found search() {
     return found;
   }
   auto find = [&](const char* name) { return dlsym(library, name); };
-  if (const char* missing = fill_table(found.table, kSymbols, find)) {
+  if (const char* missing = fill_table(found.table, kDriverSymbols, find)) {
     found.obstacle = absl::StrCat("the CUDA driver is too old: it has no ", missing);
     return found;
   }

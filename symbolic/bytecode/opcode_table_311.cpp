@@ -7,7 +7,7 @@ namespace cdynamo::symbolic {
 namespace {
 
 // clang-format off
-constexpr RawOpcode kRows[] = {
+constexpr RawOpcode kOpcode311Rows[] = {
     {"POP_TOP", 1, 0, Shape::kPlain, Op::POP_TOP},
     {"PUSH_NULL", 2, 0, Shape::kPlain, Op::PUSH_NULL},
     {"NOP", 9, 0, Shape::kPlain, Op::NOP},
@@ -122,7 +122,7 @@ constexpr RawOpcode kRows[] = {
 
 }  // namespace
 
-const OpcodeTable kOpcodeTable{kRows, 0};
+const OpcodeTable kOpcodeTable{kOpcode311Rows, 0};
 
 }  // namespace cdynamo::symbolic
 

@@ -7,7 +7,7 @@ namespace cdynamo::symbolic {
 namespace {
 
 // clang-format off
-constexpr RawOpcode kRows[] = {
+constexpr RawOpcode kOpcode312Rows[] = {
     {"POP_TOP", 1, 0, Shape::kPlain, Op::POP_TOP},
     {"PUSH_NULL", 2, 0, Shape::kPlain, Op::PUSH_NULL},
     {"END_FOR", 4, 0, Shape::kPlain, Op::END_FOR},
@@ -134,7 +134,7 @@ constexpr RawOpcode kRows[] = {
 
 }  // namespace
 
-const OpcodeTable kOpcodeTable{kRows, 0};
+const OpcodeTable kOpcodeTable{kOpcode312Rows, 0};
 
 }  // namespace cdynamo::symbolic
 

@@ -7,7 +7,7 @@ namespace cdynamo::symbolic {
 namespace {
 
 // clang-format off
-constexpr RawOpcode kRows[] = {
+constexpr RawOpcode kOpcode313Rows[] = {
     {"BEFORE_ASYNC_WITH", 1, 0, Shape::kPlain, Op::BEFORE_ASYNC_WITH},
     {"BEFORE_WITH", 2, 0, Shape::kPlain, Op::BEFORE_WITH},
     {"BINARY_SLICE", 4, 0, Shape::kSlice, Op::BINARY_SUBSCR},
@@ -141,7 +141,7 @@ constexpr RawOpcode kRows[] = {
 
 }  // namespace
 
-const OpcodeTable kOpcodeTable{kRows, 16};
+const OpcodeTable kOpcodeTable{kOpcode313Rows, 16};
 
 }  // namespace cdynamo::symbolic
 

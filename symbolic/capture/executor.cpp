@@ -120,6 +120,7 @@ ValuePtr Executor::wrap(PyObject* object, SourcePtr source) {
 
 ValuePtr Executor::constant(PyRef object) { return make_constant(*this, std::move(object)); }
 ValuePtr Executor::constant_int(int64_t value) { return constant(checked(PyLong_FromLongLong(value))); }
+ValuePtr Executor::constant_bool(bool value) { return constant(PyRef::borrow(value ? Py_True : Py_False)); }
 ValuePtr Executor::none() {
   if (!state_->none_value) state_->none_value = constant(PyRef::borrow(Py_None));
   return state_->none_value;

@@ -28,6 +28,7 @@ class Executor {
   ValuePtr constant(
       PyRef object);  // an immutable object known at capture, or a C-level object that is used as is
   ValuePtr constant_int(int64_t value);
+  ValuePtr constant_bool(bool value);
   ValuePtr none();
 
   // ---- guards, effects, graph

@@ -26,7 +26,7 @@ namespace {
 constexpr size_t kMostOperators = 64;  // core operators of both ways
 constexpr const char* kRegion = "one way of a branch";
 
-[[noreturn]] void refuse(std::string why) {
+[[noreturn]] void refuse_ways(std::string why) {
   BreakRecord record;
   record.what = std::move(why);
   throw GraphBreak{std::move(record)};
@@ -60,7 +60,7 @@ bool is_harmless(graph::CoreKind kind) {
 }
 
 [[noreturn]] void refuse_call(const graph::OpDef& op) {
-  refuse(
+  refuse_ways(
       absl::StrCat("one way of it calls ", std::string(op.name), ", which may take long or raise an error"));
 }
 
@@ -86,7 +86,7 @@ void check_operators(Executor& ex, size_t first_node) {
   for (auto node = std::next(graph.nodes.begin(), static_cast<ptrdiff_t>(first_node));
        node != graph.nodes.end(); ++node)
     count += count_operators(ex, **node);
-  if (count > kMostOperators) refuse("its ways are too long to compute both");
+  if (count > kMostOperators) refuse_ways("its ways are too long to compute both");
 }
 
 // ---- running a way
@@ -126,7 +126,7 @@ struct Held {
 Held run_way(Executor& ex, SymbolicFrame& frame, const Held& before, graph::Value* condition, bool if_true,
              int from, int meeting) {
   const int branch = frame.pc;
-  if (from <= branch && from != meeting) refuse("one way of it is a loop");
+  if (from <= branch && from != meeting) refuse_ways("one way of it is a loop");
   before.give_to(frame);
   frame.pc = from;
   const State state = state_of(ex);
@@ -135,8 +135,8 @@ Held run_way(Executor& ex, SymbolicFrame& frame, const Held& before, graph::Valu
   leave_way(ex);
   const bool has_arrived =
       meeting == kEndOfFunction ? frame.exit == FrameExit::kReturn : frame.exit == FrameExit::kNone;
-  if (!has_arrived) refuse("its ways do not meet");
-  if (!(state_of(ex) == state)) refuse("one way of it writes, or draws random numbers");
+  if (!has_arrived) refuse_ways("its ways do not meet");
+  if (!(state_of(ex) == state)) refuse_ways("one way of it writes, or draws random numbers");
   Held arrival(frame);
   frame.pc = branch;
   return arrival;
@@ -151,12 +151,12 @@ class Meeting {
 
   ValuePtr select(const ValuePtr& taken, const ValuePtr& other) {
     if (taken == other) return taken;
-    if (!taken || !other) refuse("a variable is assigned in one way of it only");
+    if (!taken || !other) refuse_ways("a variable is assigned in one way of it only");
     if (is_array(taken) && is_array(other)) return select_tensor(taken, other);
     if (is_same_constant(taken, other)) return taken;
     TupleValue *left = new_tuple_in(taken), *right = new_tuple_in(other);
     if (!left || !right || left->size(ex_) != right->size(ex_))
-      refuse("its ways give other objects than tensors");
+      refuse_ways("its ways give other objects than tensors");
     std::vector<ValuePtr> items;
     for (size_t i = 0; i < left->size(ex_); ++i)
       items.push_back(select(left->item(ex_, i), right->item(ex_, i)));
@@ -186,7 +186,7 @@ class Meeting {
     for (const Selected& known : selected_)
       if (known.taken == left && known.other == right) return known.object;
     if (taken->type() != torch_access::tensor_type() || other->type() != torch_access::tensor_type())
-      refuse("its ways give tensors of several classes");
+      refuse_ways("its ways give tensors of several classes");
     const std::vector<const graph::Value*> of_one_way = check_gradients(left, right);
     ValuePtr result = polyfill(ex_, PythonSide::kTorchPolyfills, "selected_by")
                           ->call(ex_, positional({condition_, taken, other}));
@@ -206,17 +206,17 @@ class Meeting {
     };
     for (const graph::Value* value : {taken, other})
       if (is_older(value) && (is_leaf(value) || is_leaf(base_of(capture, value))))
-        refuse("one way of it gives a tensor that was there before, and needs gradients");
+        refuse_ways("one way of it gives a tensor that was there before, and needs gradients");
     const std::vector<const graph::Value*> only = differentiated_in_one_way(taken, other, first_value_);
-    if (std::ranges::any_of(only, is_leaf)) refuse("its ways give gradients to other tensors");
+    if (std::ranges::any_of(only, is_leaf)) refuse_ways("its ways give gradients to other tensors");
     const auto& nodes = ex_.graph().nodes;
     const int first_write = only.empty() ? first_value_ : 0;
     if (std::ranges::any_of(nodes, [&](const auto& node) {
           return node->in_place && node->results.at(0)->id >= first_write;
         }))
-      refuse("it needs gradients of what is written in place");
+      refuse_ways("it needs gradients of what is written in place");
     if (!only.empty() && (only.size() > kMostOperators || !ex_.state().hooked.empty()))
-      refuse("its ways give gradients to other tensors");
+      refuse_ways("its ways give gradients to other tensors");
     return only;
   }
 
@@ -264,7 +264,7 @@ void meet(Executor& ex, SymbolicFrame& frame, Held taken, Held other, int meetin
     frame.exit = FrameExit::kReturn;
     return;
   }
-  if (taken.stack.size() != other.stack.size()) refuse("its ways do not meet");
+  if (taken.stack.size() != other.stack.size()) refuse_ways("its ways do not meet");
   const std::vector<bool> read = slots_read(frame, meeting);
   frame.locals.assign(read.size(), nullptr);
   frame.pending.assign(read.size(), nullptr);
@@ -294,7 +294,7 @@ void take_both(Executor& ex, SymbolicFrame& frame, int jump_at, const ValuePtr& 
   const Program& program = frame.code->program;
   const Instruction& jump = program.code[jump_at];
   const int meeting = meeting_of(program, jump_at);
-  if (meeting == kNoMeeting) refuse("its ways do not meet");
+  if (meeting == kNoMeeting) refuse_ways("its ways do not meet");
   const int if_true = jump.op == Op::POP_JUMP_IF_TRUE ? jump.arg : jump_at + 1;
   const int if_false = jump.op == Op::POP_JUMP_IF_TRUE ? jump_at + 1 : jump.arg;
   const size_t first_node = ex.graph().nodes.size();

@@ -54,7 +54,7 @@ struct Row {
   const char *module, *name;  // of the code
   Rule apply;
 };
-constexpr Row kRows[] = {
+constexpr Row kCompilerRows[] = {
     {"torch", "compile", compiled},
     {"torch._dynamo.decorators", "graph_break", user_break},
     {"torch._dynamo.decorators", "step_unsupported", user_break},
@@ -92,7 +92,7 @@ ValuePtr call_wrapped(Executor& ex, FunctionValue& function, const char* module,
 ValuePtr call_compiler_function(Executor& ex, FunctionValue& function, const char* module,
                                 const CallArgs& args) {
   if (std::strcmp(module, "torch") != 0 && std::strncmp(module, "torch._dynamo", 13) != 0) return nullptr;
-  for (const Row& row : kRows)
+  for (const Row& row : kCompilerRows)
     if (std::strcmp(module, row.module) == 0 && is_named(function, row.name))
       return row.apply(ex, function.real_object(), args);
   return call_wrapped(ex, function, module, args);

@@ -48,7 +48,7 @@ constexpr char kProperty[] = "property", kClassMethod[] = "classmethod", kStatic
                kCachedProperty[] = "cached_property", kAuto[] = "auto", kMember[] = "member",
                kNonMember[] = "nonmember", kField[] = "field";
 
-constexpr BuiltinRow kClasses[] = {
+constexpr BuiltinRow kDefinitionClasses[] = {
     {kBuiltins, kProperty, define<kBuiltins, kProperty>},
     {kBuiltins, kClassMethod, define<kBuiltins, kClassMethod>},
     {kBuiltins, kStaticMethod, define<kBuiltins, kStaticMethod>},
@@ -60,7 +60,7 @@ constexpr BuiltinRow kClasses[] = {
 
 }  // namespace
 
-std::span<const BuiltinRow> definition_classes() { return kClasses; }
+std::span<const BuiltinRow> definition_classes() { return kDefinitionClasses; }
 
 ValuePtr define_field(Executor& ex, const CallArgs& args) { return define<kDataclasses, kField>(ex, args); }
 

@@ -111,7 +111,7 @@ ValuePtr derive_method(Executor& ex, const ValuePtr& self, const CallArgs& args)
   return new_exception_group(ex, class_of("BaseExceptionGroup"), {group_of(self).message, parts});
 }
 
-constexpr BuiltinMethodRow kMethods[] = {
+constexpr BuiltinMethodRow kExceptionGroupMethods[] = {
     {"split", split_method}, {"subgroup", subgroup_method}, {"derive", derive_method}};
 
 // _PyExc_CreateExceptionGroup
@@ -190,7 +190,7 @@ ValuePtr exception_group_attribute(Executor& ex, const ValuePtr& group, const ch
   if (!std::strcmp(name, "exceptions")) return self.exceptions;
   PyObject* found = _PyType_Lookup(group->type(), interned(name));
   if (!found || !Py_IS_TYPE(found, &PyMethodDescr_Type)) return nullptr;
-  return find_builtin_method(group, interned(name), kMethods);
+  return find_builtin_method(group, interned(name), kExceptionGroupMethods);
 }
 
 std::pair<ValuePtr, ValuePtr> match_exception_group(Executor& ex, const ValuePtr& exception,

@@ -115,7 +115,7 @@ bool has_attributes_of_args(PyTypeObject* type) {
          PyType_IsSubtype(type, reinterpret_cast<PyTypeObject*>(PyExc_UnicodeError));
 }
 
-constexpr BuiltinMethodRow kMethods[] = {
+constexpr BuiltinMethodRow kExceptionMethods[] = {
     {"with_traceback", with_traceback}, {"add_note", add_note}, {"__init__", init}, {"__str__", text},
     {"__repr__", representation},
 };
@@ -147,8 +147,7 @@ ValuePtr ExceptionValue::special_attribute(Executor& ex, const char* name) {
     if (!context && outside_at >= 0 && caller_handles(ex)) break_graph("CD0114", describe());
     return or_none(ex, context);
   }
-  if (!std::strcmp(name, "__suppress_context__"))
-    return ex.constant(PyRef::borrow(suppress_context ? Py_True : Py_False));
+  if (!std::strcmp(name, "__suppress_context__")) return ex.constant_bool(suppress_context);
   if (!std::strcmp(name, "__traceback__")) {
     if (runs_in_contextlib(ex)) return ex.none();
     throw SkipFrame{.reason = "it reads an exception's traceback, which captured code does not have"};
@@ -182,7 +181,7 @@ ValuePtr ExceptionValue::get_attribute(Executor& ex, PyObject* name) {
     PyRef getter = checked(PyObject_GetAttrString(found, "fget"));
     return ex.wrap(getter.get(), constant_source(getter.get()))->call(ex, {{self}, {}});
   }
-  if (ValuePtr method = find_builtin_method(self, name, kMethods)) return method;
+  if (ValuePtr method = find_builtin_method(self, name, kExceptionMethods)) return method;
   if (!found)
     raise_error(ex, PyExc_AttributeError,
                 absl::Substitute("'$0' object has no attribute '$1'", describe(), text));
@@ -327,7 +326,7 @@ void ExceptionValue::emit_effects(Executor& ex) {
 
 ValuePtr call_exception_method(Executor& ex, const ValuePtr& self, PyObject* name, const CallArgs& args) {
   if (!dynamic_cast<ExceptionValue*>(self.get())) return nullptr;
-  ValuePtr method = find_builtin_method(self, name, kMethods);
+  ValuePtr method = find_builtin_method(self, name, kExceptionMethods);
   return method ? method->call(ex, args) : nullptr;
 }
 

@@ -149,6 +149,7 @@ struct OpRow {
   Op op;
   OpHandler handler;
 };
+inline void no_operation(Executor&, SymbolicFrame&, const Instruction&) {}
 // The tables of the groups of opcodes.
 std::span<const OpRow> stack_ops();
 std::span<const OpRow> name_ops();

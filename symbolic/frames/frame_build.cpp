@@ -157,7 +157,7 @@ void format_with_spec(Executor& ex, SymbolicFrame& frame, const Instruction&) {
   frame.push(format_value(ex, frame.pop(), 0, spec));
 }
 
-constexpr OpRow kRows[] = {
+constexpr OpRow kBuildRows[] = {
     {Op::BUILD_TUPLE, build_tuple},
     {Op::BUILD_LIST, build_list},
     {Op::BUILD_SET, build_set},
@@ -182,6 +182,6 @@ constexpr OpRow kRows[] = {
 
 }  // namespace
 
-std::span<const OpRow> build_ops() { return kRows; }
+std::span<const OpRow> build_ops() { return kBuildRows; }
 
 }  // namespace cdynamo::symbolic

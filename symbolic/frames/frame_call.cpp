@@ -88,7 +88,7 @@ void set_function_attribute(Executor&, SymbolicFrame& frame, const Instruction& 
   frame.push(function);
 }
 
-constexpr OpRow kRows[] = {
+constexpr OpRow kCallRows[] = {
     {Op::CALL, call},
     {Op::CALL_KW, call_kw},
     {Op::CALL_FUNCTION_EX, call_function_ex},
@@ -98,6 +98,6 @@ constexpr OpRow kRows[] = {
 
 }  // namespace
 
-std::span<const OpRow> call_ops() { return kRows; }
+std::span<const OpRow> call_ops() { return kCallRows; }
 
 }  // namespace cdynamo::symbolic

@@ -64,7 +64,7 @@ void load_build_class(Executor& ex, SymbolicFrame& frame, const Instruction&) {
   frame.push(std::move(builder));
 }
 
-constexpr OpRow kRows[] = {
+constexpr OpRow kClassRows[] = {
     {Op::LOAD_NAME, load_name},
     {Op::STORE_NAME, store_name},
     {Op::DELETE_NAME, delete_name},
@@ -76,6 +76,6 @@ constexpr OpRow kRows[] = {
 
 }  // namespace
 
-std::span<const OpRow> class_ops() { return kRows; }
+std::span<const OpRow> class_ops() { return kClassRows; }
 
 }  // namespace cdynamo::symbolic

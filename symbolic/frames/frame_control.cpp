@@ -58,9 +58,7 @@ void get_len(Executor& ex, SymbolicFrame& frame, const Instruction&) {
   frame.push(container->length(ex));
 }
 
-void nothing(Executor&, SymbolicFrame&, const Instruction&) {}
-
-constexpr OpRow kRows[] = {
+constexpr OpRow kControlRows[] = {
     {Op::JUMP, jump},
     {Op::POP_JUMP_IF_TRUE, pop_jump_if_true},
     {Op::POP_JUMP_IF_FALSE, pop_jump_if_false},
@@ -69,9 +67,9 @@ constexpr OpRow kRows[] = {
     {Op::RETURN_VALUE, return_value},
     {Op::GET_ITER, get_iter},
     {Op::FOR_ITER, for_iter},
-    {Op::END_FOR, nothing},
+    {Op::END_FOR, no_operation},
     {Op::GET_LEN, get_len},
-    {Op::RESUME, nothing},
+    {Op::RESUME, no_operation},
 };
 
 }  // namespace
@@ -90,6 +88,6 @@ std::optional<bool> asserted_truth(Executor& ex, const SymbolicFrame& frame, int
   return truth;
 }
 
-std::span<const OpRow> control_ops() { return kRows; }
+std::span<const OpRow> control_ops() { return kControlRows; }
 
 }  // namespace cdynamo::symbolic

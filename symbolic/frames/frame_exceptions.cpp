@@ -43,7 +43,7 @@ void check_exc_match(Executor& ex, SymbolicFrame& frame, const Instruction&) {
   ValuePtr target = frame.pop();
   check_exception_classes(ex, target);
   bool matches = exception_matches(ex, frame.peek(1), target);
-  frame.push(ex.constant(PyRef::borrow(matches ? Py_True : Py_False)));
+  frame.push(ex.constant_bool(matches));
 }
 
 // (exception, classes -- the rest, what matches)
@@ -96,7 +96,7 @@ void with_except_start(Executor& ex, SymbolicFrame& frame, const Instruction&) {
   frame.push(exit->call(ex, {{ex.wrap(type, constant_source(type)), exception, ex.none()}, {}}));
 }
 
-constexpr OpRow kRows[] = {
+constexpr OpRow kExceptionRows[] = {
     {Op::RAISE_VARARGS, raise_varargs},       {Op::RERAISE, reraise},
     {Op::PUSH_EXC_INFO, push_exc_info},       {Op::POP_EXCEPT, pop_except},
     {Op::CHECK_EXC_MATCH, check_exc_match},   {Op::CHECK_EG_MATCH, check_group_match},
@@ -106,6 +106,6 @@ constexpr OpRow kRows[] = {
 
 }  // namespace
 
-std::span<const OpRow> exception_ops() { return kRows; }
+std::span<const OpRow> exception_ops() { return kExceptionRows; }
 
 }  // namespace cdynamo::symbolic

@@ -36,8 +36,6 @@ void send(Executor& ex, SymbolicFrame& frame, const Instruction& in) {
   frame.jump(in.arg);
 }
 
-void nothing(Executor&, SymbolicFrame&, const Instruction&) {}
-
 // (receiver, last value, exception -- value of StopIteration)
 void cleanup_throw(Executor& ex, SymbolicFrame& frame, const Instruction&) {
   ValuePtr exception = frame.peek(1);
@@ -52,12 +50,12 @@ void break_on_coroutine(Executor&, SymbolicFrame& frame, const Instruction& in) 
   break_graph("CD0102", std::string(op_name(in.op)) + " in " + frame.code->name());
 }
 
-constexpr OpRow kRows[] = {
+constexpr OpRow kGeneratorRows[] = {
     {Op::RETURN_GENERATOR, return_generator},
     {Op::YIELD_VALUE, yield_value},
     {Op::GET_YIELD_FROM_ITER, get_yield_from_iter},
     {Op::SEND, send},
-    {Op::END_SEND, nothing},
+    {Op::END_SEND, no_operation},
     {Op::CLEANUP_THROW, cleanup_throw},
     {Op::GET_AWAITABLE, break_on_coroutine},
     {Op::GET_AITER, break_on_coroutine},
@@ -69,6 +67,6 @@ constexpr OpRow kRows[] = {
 
 }  // namespace
 
-std::span<const OpRow> generator_ops() { return kRows; }
+std::span<const OpRow> generator_ops() { return kGeneratorRows; }
 
 }  // namespace cdynamo::symbolic

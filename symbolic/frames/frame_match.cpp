@@ -10,8 +10,6 @@ namespace cdynamo::symbolic {
 
 namespace {
 
-ValuePtr boolean(Executor& ex, bool value) { return ex.constant(PyRef::borrow(value ? Py_True : Py_False)); }
-
 // Registering a class with Sequence or Mapping sets its flag.
 template <unsigned long flag>
 void match_by_flag(Executor& ex, SymbolicFrame& frame, const Instruction&) {
@@ -21,7 +19,7 @@ void match_by_flag(Executor& ex, SymbolicFrame& frame, const Instruction&) {
     constexpr const char* kClass = flag == Py_TPFLAGS_SEQUENCE ? "Sequence" : "Mapping";
     guard_not_registered(ex, type, library_object("collections.abc", kClass));
   }
-  frame.push(boolean(ex, matches));
+  frame.push(ex.constant_bool(matches));
 }
 
 // (subject, keys -- subject, keys, values or None)
@@ -110,7 +108,7 @@ void match_class(Executor& ex, SymbolicFrame& frame, const Instruction& in) {
   frame.push(make_tuple(ex, std::move(attributes)));
 }
 
-constexpr OpRow kRows[] = {
+constexpr OpRow kMatchRows[] = {
     {Op::MATCH_MAPPING, match_by_flag<Py_TPFLAGS_MAPPING>},
     {Op::MATCH_SEQUENCE, match_by_flag<Py_TPFLAGS_SEQUENCE>},
     {Op::MATCH_KEYS, match_keys},
@@ -119,6 +117,6 @@ constexpr OpRow kRows[] = {
 
 }  // namespace
 
-std::span<const OpRow> match_ops() { return kRows; }
+std::span<const OpRow> match_ops() { return kMatchRows; }
 
 }  // namespace cdynamo::symbolic

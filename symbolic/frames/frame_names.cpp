@@ -255,7 +255,7 @@ void import_from(Executor& ex, SymbolicFrame& frame, const Instruction& in) {
   frame.push(ex.wrap(submodule, constant_source(submodule)));
 }
 
-constexpr OpRow kRows[] = {
+constexpr OpRow kNameRows[] = {
     {Op::LOAD_GLOBAL, load_global},
     {Op::STORE_GLOBAL, store_global},
     {Op::DELETE_GLOBAL, delete_global},
@@ -272,7 +272,7 @@ constexpr OpRow kRows[] = {
 
 }  // namespace
 
-std::span<const OpRow> name_ops() { return kRows; }
+std::span<const OpRow> name_ops() { return kNameRows; }
 
 // Names of namespaces that were assigned become effects, in the order of their first assignment.
 void emit_global_effects(Executor& ex) {

@@ -8,8 +8,6 @@ namespace cdynamo::symbolic {
 
 namespace {
 
-ValuePtr boolean(Executor& ex, bool value) { return ex.constant(PyRef::borrow(value ? Py_True : Py_False)); }
-
 void unary(Executor& ex, SymbolicFrame& frame, const Instruction& in) {
   ValuePtr operand = frame.pop();
   frame.push(operand->unary(ex, in.op));
@@ -19,7 +17,7 @@ void unary_not(Executor& ex, SymbolicFrame& frame, const Instruction&) {
   ValuePtr operand = frame.pop();
   // `not` of a bool that the graph reads is another one.
   const bool is_read = operand->type() == &PyBool_Type && !operand->real_object();
-  frame.push(is_read ? operand->unary(ex, Op::UNARY_NOT) : boolean(ex, !is_true(ex, operand)));
+  frame.push(is_read ? operand->unary(ex, Op::UNARY_NOT) : ex.constant_bool(!is_true(ex, operand)));
 }
 
 void to_bool(Executor& ex, SymbolicFrame& frame, const Instruction&) {
@@ -27,7 +25,7 @@ void to_bool(Executor& ex, SymbolicFrame& frame, const Instruction&) {
   ValuePtr operand = frame.pop();
   const std::optional<bool> asserted = asserted_truth(ex, frame, frame.pc + 1, operand);
   if (!asserted && take_both_ways(ex, frame, frame.pc + 1, operand)) return;
-  frame.push(boolean(ex, asserted ? *asserted : is_true(ex, operand)));
+  frame.push(ex.constant_bool(asserted ? *asserted : is_true(ex, operand)));
 }
 
 void binary_op(Executor& ex, SymbolicFrame& frame, const Instruction& in) {
@@ -64,13 +62,13 @@ void is_op(Executor& ex, SymbolicFrame& frame, const Instruction& in) {
   ValuePtr left = frame.pop();
   const bool same = left->is_same_object(*right) || guard_identity(ex, *left, *right);
   if (!same) refuse_unknown_identity(ex, left, right);
-  frame.push(boolean(ex, same != (in.arg == 1)));
+  frame.push(ex.constant_bool(same != (in.arg == 1)));
 }
 
 void contains_op(Executor& ex, SymbolicFrame& frame, const Instruction& in) {
   ValuePtr container = frame.pop();
   ValuePtr item = frame.pop();
-  frame.push(boolean(ex, container->contains(ex, item) != (in.arg == 1)));
+  frame.push(ex.constant_bool(container->contains(ex, item) != (in.arg == 1)));
 }
 
 void binary_subscr(Executor& ex, SymbolicFrame& frame, const Instruction&) {
@@ -92,7 +90,7 @@ void delete_subscr(Executor& ex, SymbolicFrame& frame, const Instruction&) {
   container->set_item(ex, key, nullptr);
 }
 
-constexpr OpRow kRows[] = {
+constexpr OpRow kOperatorRows[] = {
     {Op::UNARY_NEGATIVE, unary},      {Op::UNARY_POSITIVE, unary},
     {Op::UNARY_INVERT, unary},        {Op::UNARY_NOT, unary_not},
     {Op::TO_BOOL, to_bool},           {Op::BINARY_OP, binary_op},
@@ -103,6 +101,6 @@ constexpr OpRow kRows[] = {
 
 }  // namespace
 
-std::span<const OpRow> operator_ops() { return kRows; }
+std::span<const OpRow> operator_ops() { return kOperatorRows; }
 
 }  // namespace cdynamo::symbolic

@@ -199,7 +199,7 @@ void delete_deref(Executor& ex, SymbolicFrame& frame, const Instruction& in) {
   cell.set_contents(ex, nullptr);
 }
 
-constexpr OpRow kRows[] = {
+constexpr OpRow kStackRows[] = {
     {Op::NOP, nop},
     {Op::POP_TOP, pop_top},
     {Op::PUSH_NULL, push_null},
@@ -253,6 +253,6 @@ bool any_local(Executor& ex, const std::function<bool(const ValuePtr&)>& test) {
   return false;
 }
 
-std::span<const OpRow> stack_ops() { return kRows; }
+std::span<const OpRow> stack_ops() { return kStackRows; }
 
 }  // namespace cdynamo::symbolic

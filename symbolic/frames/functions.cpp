@@ -415,7 +415,7 @@ ValuePtr BoundMethodValue::compare(Executor& ex, int py_op, const ValuePtr& othe
   auto* method = dynamic_cast<BoundMethodValue*>(other.get());
   if (!method || (py_op != Py_EQ && py_op != Py_NE)) return nullptr;
   bool equal = function_->is_same_object(*method->function_) && same_object(ex, self_, method->self_);
-  return ex.constant(PyRef::borrow(equal == (py_op == Py_EQ) ? Py_True : Py_False));
+  return ex.constant_bool(equal == (py_op == Py_EQ));
 }
 
 RecipePtr BoundMethodValue::recipe(Executor& ex) {

@@ -68,7 +68,7 @@ ValuePtr method_close(Executor& ex, const ValuePtr& self, const CallArgs&) {
 ValuePtr method_iter(Executor&, const ValuePtr& self, const CallArgs&) { return self; }
 
 constexpr BuiltinMethodRow kIteratorMethods[] = {{"__next__", method_next}, {"__iter__", method_iter}};
-constexpr BuiltinMethodRow kMethods[] = {
+constexpr BuiltinMethodRow kGeneratorMethods[] = {
     {"send", method_send}, {"throw", method_throw}, {"close", method_close}};
 
 // What python/cdynamo/polyfills/itertools.py says of a function there; null: nothing.
@@ -151,7 +151,7 @@ std::string GeneratorValue::describe() const {
 ValuePtr GeneratorValue::get_attribute(Executor& ex, PyObject* name) {
   if (ValuePtr method = find_builtin_method(shared_from_this(), name, kIteratorMethods)) return method;
   if (type_ == &PyGen_Type)
-    if (ValuePtr method = find_builtin_method(shared_from_this(), name, kMethods)) return method;
+    if (ValuePtr method = find_builtin_method(shared_from_this(), name, kGeneratorMethods)) return method;
   const bool is_class = PyUnicode_CompareWithASCIIString(name, "__class__") == 0;
   if (!is_class && _PyType_Lookup(type_, name)) break_graph("CD0104", PyUnicode_AsUTF8(name));
   return builtin_attribute(ex, shared_from_this(), name);

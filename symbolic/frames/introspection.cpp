@@ -29,7 +29,7 @@ bool annotate_like(Executor& ex, FunctionValue& function, const PyRef& like) {
 
 // A function like one that is made during capture, with the same parameters; null where their defaults or annotations are not
 // known.
-PyRef function_like(Executor& ex, FunctionValue& function) {
+PyRef function_with_defaults(Executor& ex, FunctionValue& function) {
   if (!function.own_names(ex).empty() || function.is_renamed()) return {};
   PyRef like = checked(PyFunction_New(reinterpret_cast<PyObject*>(function.code()), function.globals()));
   const auto known = [&](const ValuePtr& value) {
@@ -126,7 +126,7 @@ PyRef known_callable(Executor& ex, const ValuePtr& value) {
   }
   if (auto* function = dynamic_cast<FunctionValue*>(value.get())) {
     guard_parameters(ex, *function);
-    return function->real_object() ? function->materialize(ex) : function_like(ex, *function);
+    return function->real_object() ? function->materialize(ex) : function_with_defaults(ex, *function);
   }
   if (ValuePtr call = call_of_instance(ex, value)) return known_callable(ex, call);
   PyObject* live = value->real_object();
@@ -257,7 +257,7 @@ ValuePtr exception_info(Executor& ex, const CallArgs& args) {
   return make_tuple(ex, {ex.wrap(type, constant_source(type)), handled, std::make_shared<TracebackValue>()});
 }
 
-constexpr BuiltinRow kFunctions[] = {
+constexpr BuiltinRow kIntrospectionFunctions[] = {
     {"sys", "exception", exception},
     {"sys", "exc_info", exception_info},
     {"inspect", "signature", signature},
@@ -270,6 +270,6 @@ constexpr BuiltinRow kFunctions[] = {
 
 }  // namespace
 
-std::span<const BuiltinRow> introspection_functions() { return kFunctions; }
+std::span<const BuiltinRow> introspection_functions() { return kIntrospectionFunctions; }
 
 }  // namespace cdynamo::symbolic

@@ -204,7 +204,7 @@ ValuePtr register_subclass(Executor& ex, const CallArgs& args) {
   return args.positional[1];
 }
 
-constexpr BuiltinRow kFunctions[] = {
+constexpr BuiltinRow kMadeClassFunctions[] = {
     {"builtins", "__build_class__", make_class_of_body},
     {"_abc", "_abc_register", register_subclass},
     {"dataclasses", "_process_class", process_dataclass},
@@ -224,13 +224,13 @@ ValuePtr make_type_variable(Executor& ex, const CallArgs& args) {
   return std::make_shared<ConstantValue>(made, constant_source(made.get()));
 }
 
-constexpr BuiltinRow kClasses[] = {{"typing", "TypeVar", make_type_variable}};
+constexpr BuiltinRow kMadeClasses[] = {{"typing", "TypeVar", make_type_variable}};
 
 }  // namespace
 
-std::span<const BuiltinRow> class_classes() { return kClasses; }
+std::span<const BuiltinRow> class_classes() { return kMadeClasses; }
 
-std::span<const BuiltinRow> class_functions() { return kFunctions; }
+std::span<const BuiltinRow> class_functions() { return kMadeClassFunctions; }
 
 ValuePtr make_real_class(Executor& ex, const ClassDefinition& definition) {
   StandIns parts(ex);

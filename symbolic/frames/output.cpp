@@ -96,7 +96,7 @@ ValuePtr standard_stream(Executor& ex, const char* name, const char* what) {
 
 namespace {
 
-std::vector<ValuePtr> parts_of(Executor& ex, const ValuePtr& value) {
+std::vector<ValuePtr> shown_parts(Executor& ex, const ValuePtr& value) {
   if (value->type() == &PyList_Type) return list_in(value)->items(ex);
   if (value->type() == &PyTuple_Type && tuple_in(value)) return tuple_in(value)->items(ex);
   std::vector<ValuePtr> parts;
@@ -111,7 +111,7 @@ std::vector<ValuePtr> parts_of(Executor& ex, const ValuePtr& value) {
 bool holds_what_changes(Executor& ex, const ValuePtr& value) {
   check_stack();
   if (is_changing(value) || is_array(value)) return true;
-  return std::ranges::any_of(parts_of(ex, value),
+  return std::ranges::any_of(shown_parts(ex, value),
                              [&](const ValuePtr& part) { return holds_what_changes(ex, part); });
 }
 
@@ -130,7 +130,7 @@ RecipePtr shown_recipe(Executor& ex, const ValuePtr& value, bool is_part) {
     return constant_recipe(std::move(object));
   }
   std::vector<RecipePtr> parts;
-  for (const ValuePtr& part : parts_of(ex, value)) parts.push_back(shown_recipe(ex, part, true));
+  for (const ValuePtr& part : shown_parts(ex, value)) parts.push_back(shown_recipe(ex, part, true));
   const RecipeKind kind = value->type() == &PyList_Type    ? RecipeKind::kList
                           : value->type() == &PyTuple_Type ? RecipeKind::kTuple
                                                            : RecipeKind::kDict;
@@ -208,7 +208,7 @@ PyObject* log_function() { return python_side(PythonSide::kLogRecord); }
 bool can_be_logged(Executor& ex, const ValuePtr& value) {
   if (is_changing(value) || value->as_constant()) return true;
   return value->type() == &PyTuple_Type &&
-         std::ranges::all_of(parts_of(ex, value),
+         std::ranges::all_of(shown_parts(ex, value),
                              [&](const ValuePtr& part) { return can_be_logged(ex, part); });
 }
 
@@ -294,7 +294,7 @@ ValuePtr get_logger(Executor& ex, const CallArgs& args) {
   return ex.wrap(loggers, constant_source(loggers))->get_item(ex, name);
 }
 
-constexpr BuiltinRow kFunctions[] = {
+constexpr BuiltinRow kOutputFunctions[] = {
     {"builtins", "print", print},
     {"logging", "getLogger", get_logger},
     {"logging", "Logger._log", log_record},
@@ -307,6 +307,6 @@ bool is_log(const Effect& effect) {
   return effect.kind == EffectKind::kCall && effect.target->object.get() == log_function();
 }
 
-std::span<const BuiltinRow> output_functions() { return kFunctions; }
+std::span<const BuiltinRow> output_functions() { return kOutputFunctions; }
 
 }  // namespace cdynamo::symbolic

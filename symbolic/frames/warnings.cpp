@@ -273,7 +273,7 @@ ValuePtr with_known_filters(Executor& ex, const CallArgs& args) {
 }
 constexpr char kAddFilter[] = "_add_filter", kEnter[] = "catch_warnings.__enter__";
 
-constexpr BuiltinRow kFunctions[] = {
+constexpr BuiltinRow kWarningsFunctions[] = {
     {"warnings", "warn", warn},
     {"warnings", "_filters_mutated", filters_changed},
     {"warnings", kAddFilter, with_known_filters<kAddFilter>},
@@ -286,6 +286,6 @@ ValuePtr call_warnings_function(Executor& ex, PyObject* function, const CallArgs
   return is_writer(function) ? write_warning(ex, args) : nullptr;
 }
 
-std::span<const BuiltinRow> warning_functions() { return kFunctions; }
+std::span<const BuiltinRow> warning_functions() { return kWarningsFunctions; }
 
 }  // namespace cdynamo::symbolic

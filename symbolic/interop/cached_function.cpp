@@ -23,7 +23,9 @@ struct CachedFunction {
   PyObject* keyword_mark;
 };
 
-CachedFunction& layout_of(PyObject* function) { return *reinterpret_cast<CachedFunction*>(function); }
+CachedFunction& cached_function_of(PyObject* function) {
+  return *reinterpret_cast<CachedFunction*>(function);
+}
 
 }  // namespace
 
@@ -32,7 +34,7 @@ bool is_cached_function(PyObject* object) {
 }
 
 PyRef cache_key(PyObject* function, PyObject* positional, PyObject* keywords) {
-  const CachedFunction& cached = layout_of(function);
+  const CachedFunction& cached = cached_function_of(function);
   const bool has_keywords = PyDict_GET_SIZE(keywords) > 0;
   if (!cached.typed && !has_keywords) {
     PyObject* first = PyTuple_GET_SIZE(positional) == 1 ? PyTuple_GET_ITEM(positional, 0) : nullptr;
@@ -54,7 +56,7 @@ PyRef cache_key(PyObject* function, PyObject* positional, PyObject* keywords) {
 
 PyRef held_result(PyObject* function, PyObject* key) {
   if (!is_cached_function(function)) return {};
-  const CachedFunction& cached = layout_of(function);
+  const CachedFunction& cached = cached_function_of(function);
   PyObject* held = PyDict_GetItemWithError(cached.cache, key);
   if (!held) PyErr_Clear();
   if (held && cached.maxsize >= 0) held = reinterpret_cast<Link*>(held)->result;
@@ -67,11 +69,11 @@ PyObject* nothing_held() {
   return nothing;
 }
 
-bool holds_nothing_ever(PyObject* function) { return layout_of(function).maxsize == 0; }
+bool holds_nothing_ever(PyObject* function) { return cached_function_of(function).maxsize == 0; }
 bool is_full(PyObject* function) {
-  const CachedFunction& cached = layout_of(function);
+  const CachedFunction& cached = cached_function_of(function);
   return cached.maxsize >= 0 && PyDict_GET_SIZE(cached.cache) >= cached.maxsize;
 }
-void count_one_hit_less(PyObject* function) { --layout_of(function).hits; }
+void count_one_hit_less(PyObject* function) { --cached_function_of(function).hits; }
 
 }  // namespace cdynamo::symbolic

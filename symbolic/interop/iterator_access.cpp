@@ -6,7 +6,7 @@ namespace cdynamo::symbolic {
 
 namespace {
 
-struct Row {
+struct LayoutRow {
   PyTypeObject* type;
   IteratorKind kind;
 };
@@ -20,8 +20,8 @@ PyTypeObject* type_of_iterator_over(PyRef items) {
   return Py_TYPE(iterator.get());  // a static type
 }
 
-const Row* find(PyTypeObject* type) {
-  static const Row rows[] = {
+const LayoutRow* find(PyTypeObject* type) {
+  static const LayoutRow rows[] = {
       {&PyListIter_Type, IteratorKind::kSequence},
       {&PyTupleIter_Type, IteratorKind::kSequence},
       {&PyRangeIter_Type, IteratorKind::kSequence},
@@ -41,7 +41,7 @@ const Row* find(PyTypeObject* type) {
       {&PyMap_Type, IteratorKind::kNested},
       {&PyFilter_Type, IteratorKind::kNested},
   };
-  for (const Row& row : rows)
+  for (const LayoutRow& row : rows)
     if (row.type == type) return &row;
   return nullptr;
 }
@@ -97,7 +97,7 @@ PyRef reduced(PyObject* iterator) {
 }
 
 IteratorKind iterator_kind(PyObject* iterator) {
-  const Row* row = find(Py_TYPE(iterator));
+  const LayoutRow* row = find(Py_TYPE(iterator));
   return row ? row->kind : IteratorKind::kOther;
 }
 

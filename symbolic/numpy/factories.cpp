@@ -31,16 +31,12 @@ using graph::Value;
 
 namespace {
 
-std::shared_ptr<ArrayValue> make_input(Value* value, const SourcePtr& source, PyObject*) {
-  return std::make_shared<NumpyValue>(value, false, source);
-}
-
 // An array that NumPy has just made from constants.
 ValuePtr embed(Executor& ex, PyRef array) {
   TensorInfo info;
   if (!read_tensor(array.get(), &info) || info.kind != TensorKind::kNumpy || !info.obstacle.empty())
     break_graph("CD0502", info.obstacle.empty() ? "something that is no array" : info.obstacle);
-  const ValuePtr made = numpy_array_value(ex, embed_constant(ex, array.get(), make_input));
+  const ValuePtr made = numpy_array_value(ex, embed_constant(ex, array.get(), make_array_input));
   static_cast<NumpyValue&>(*made).note_content(std::move(array));
   return made;
 }

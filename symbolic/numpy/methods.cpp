@@ -82,12 +82,12 @@ class ArrayFlags final : public SymbolicValue {
     const graph::TensorType& type = layout_;
     graph::SymContext& sym = *ex.graph().sym;
     const auto* array = dynamic_cast<NumpyValue*>(array_.get());
-    if (text == "writeable" && array) return make_bool(ex, is_writeable(ex, array->value()));
-    if (text == "contiguous") return make_bool(ex, graph::is_contiguous(sym, type));
+    if (text == "writeable" && array) return ex.constant_bool(is_writeable(ex, array->value()));
+    if (text == "contiguous") return ex.constant_bool(graph::is_contiguous(sym, type));
     if (text == "fnc")
-      return make_bool(ex, graph::is_column_major(sym, type) && !graph::is_contiguous(sym, type));
+      return ex.constant_bool(graph::is_column_major(sym, type) && !graph::is_contiguous(sym, type));
     if (text == "forc")
-      return make_bool(ex, graph::is_column_major(sym, type) || graph::is_contiguous(sym, type));
+      return ex.constant_bool(graph::is_column_major(sym, type) || graph::is_contiguous(sym, type));
     return SymbolicValue::get_attribute(ex, name);
   }
   ValuePtr get_item(Executor& ex, const ValuePtr& key) override {
@@ -108,8 +108,8 @@ class ArrayFlags final : public SymbolicValue {
  private:
   ValuePtr order(Executor& ex, std::string_view name, std::string_view rows, std::string_view columns) {
     const graph::TensorType& type = layout_;
-    if (name == rows) return make_bool(ex, graph::is_contiguous(*ex.graph().sym, type));
-    return name == columns ? make_bool(ex, graph::is_column_major(*ex.graph().sym, type)) : nullptr;
+    if (name == rows) return ex.constant_bool(graph::is_contiguous(*ex.graph().sym, type));
+    return name == columns ? ex.constant_bool(graph::is_column_major(*ex.graph().sym, type)) : nullptr;
   }
   ValuePtr array_;
   graph::TensorType layout_;
@@ -436,7 +436,7 @@ ValuePtr astype_any(Executor& ex, const ValuePtr& self, const CallArgs& args) {
   return polyfill(ex, PythonSide::kComplexArrayPolyfills, "astype")->call(ex, all);
 }
 
-constexpr BuiltinMethodRow kMethods[] = {
+constexpr BuiltinMethodRow kArrayMethods[] = {
     {"reshape", recorded<"reshape", reshape_method>},
     {"transpose", recorded<"transpose", transpose_method>},
     {"astype", astype_any},
@@ -475,7 +475,7 @@ constexpr BuiltinMethodRow kMethods[] = {
 struct MethodFunction {
   const char *method, *function;
 };
-constexpr MethodFunction kFunctions[] = {
+constexpr MethodFunction kArrayFunctions[] = {
     {"__abs__", "absolute"}, {"__round__", "round"},    {"__add__", "add"},      {"__sub__", "subtract"},
     {"__mul__", "multiply"}, {"__truediv__", "divide"}, {"__matmul__", "matmul"}};
 constexpr const char* kSameName[] = {
@@ -540,7 +540,7 @@ ValuePtr numpy_property(Executor& ex, NumpyValue& self, std::string_view name) {
 }
 
 ValuePtr numpy_method(Executor& ex, const ValuePtr& self, std::string_view name) {
-  for (const BuiltinMethodRow& row : kMethods)
+  for (const BuiltinMethodRow& row : kArrayMethods)
     if (name == row.name) return std::make_shared<BuiltinMethodValue>(self, row);
   const std::string text(name);
   auto bound = [&](const graph::OpDef& op) {
@@ -549,7 +549,7 @@ ValuePtr numpy_method(Executor& ex, const ValuePtr& self, std::string_view name)
   if (const graph::OpDef* op = find_numpy_operator("numpy.ndarray." + text)) return bound(*op);
   if (name == "__round__" && !array_of(self).is_scalar()) return nullptr;  // scalars alone have it
   std::string function;
-  for (const MethodFunction& row : kFunctions)
+  for (const MethodFunction& row : kArrayFunctions)
     if (name == row.method) function = row.function;
   for (const char* same : kSameName)
     if (name == same) function = same;

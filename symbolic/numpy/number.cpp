@@ -140,7 +140,7 @@ ValuePtr absolute(Executor& ex, const ValuePtr& self, const CallArgs&) {
   return holds(ex, number_of(self).number(), Py_LT, 0) ? self->unary(ex, Op::UNARY_NEGATIVE) : self;
 }
 
-constexpr BuiltinMethodRow kMethods[] = {
+constexpr BuiltinMethodRow kNumberMethods[] = {
     {"__abs__", absolute},
     {"item", python_number},
     {"tolist", python_number},
@@ -182,7 +182,7 @@ ValuePtr NumpyNumberValue::as_scalar(Executor& ex) {
 }
 
 ValuePtr NumpyNumberValue::get_attribute(Executor& ex, PyObject* name) {
-  if (ValuePtr method = find_builtin_method(shared_from_this(), name, kMethods)) return method;
+  if (ValuePtr method = find_builtin_method(shared_from_this(), name, kNumberMethods)) return method;
   if (PyUnicode_CompareWithASCIIString(name, "dtype") == 0) return ex.constant(numpy_dtype_object(dtype_));
   if (!runtime::is_float(dtype_))
     if (ValuePtr method = find_builtin_method(shared_from_this(), name, kIndexMethod)) return method;

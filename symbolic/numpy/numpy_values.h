@@ -53,6 +53,9 @@ class NumpyValue final : public ArrayValue {
   RecipePtr read_only_;  // what makes an output that is not writeable
 };
 
+// What stands for an input, or for an array that is a part of the program.
+std::shared_ptr<ArrayValue> make_array_input(graph::Value* value, const SourcePtr& source, PyObject* object);
+
 // ---- calls
 // recorded_call under NumPy's rules.
 template <typename F>

@@ -67,7 +67,7 @@ class ScalarTypeValue final : public SymbolicValue {
   // type's own: a class is equal to itself; a dtype, which may be asked next, says whether it is this one.
   ValuePtr compare(Executor& ex, int py_op, const ValuePtr& other) override {
     if ((py_op != Py_EQ && py_op != Py_NE) || !is_same_object(*other)) return nullptr;
-    return make_bool(ex, py_op == Py_EQ);
+    return ex.constant_bool(py_op == Py_EQ);
   }
   RecipePtr recipe(Executor&) override {
     if (!recipe_) recipe_ = make_recipe(RecipeKind::kConstant, object_.get());

@@ -15,11 +15,11 @@ namespace cdynamo::symbolic {
 using graph::DType;
 using graph::Sym;
 
-namespace {
-
-std::shared_ptr<ArrayValue> make_input(graph::Value* value, const SourcePtr& source, PyObject*) {
+std::shared_ptr<ArrayValue> make_array_input(graph::Value* value, const SourcePtr& source, PyObject*) {
   return std::make_shared<NumpyValue>(value, false, source);
 }
+
+namespace {
 
 // An integer that changes from call to call is a symbol, as Python's are. Null: it is a constant.
 ValuePtr wrap_numpy_integer(Executor& ex, PyObject* object, const SourcePtr& source) {
@@ -45,7 +45,7 @@ ValuePtr wrap_numpy_array(Executor& ex, PyObject* object, const SourcePtr& sourc
   TensorInfo info;
   read_tensor(object, &info);
   if (!info.obstacle.empty()) return make_opaque_tensor(ex, object, info.obstacle, from);
-  return wrap_array_input(ex, object, from, make_input);
+  return wrap_array_input(ex, object, from, make_array_input);
 }
 
 ValuePtr wrap_numpy_object(Executor& ex, PyObject* object, const SourcePtr& source) {

@@ -133,8 +133,7 @@ std::optional<bool> known_truth(Executor& ex, const ArrayValue& tensor) {
 
 ValuePtr read_bool(Executor& ex, const ArrayValue& tensor, const char* what) {
   return recorded_read(ex, tensor, "__bool__", [&] {
-    if (const std::optional<bool> known = known_truth(ex, tensor))
-      return ex.constant(PyRef::borrow(*known ? Py_True : Py_False));
+    if (const std::optional<bool> known = known_truth(ex, tensor)) return ex.constant_bool(*known);
     return make_data_bool(ex, only_element(ex, tensor, DType::kBool, what));
   });
 }

@@ -43,7 +43,7 @@ class BackendsEffect final : public PendingEffect {
 
 template <size_t index>
 ValuePtr get_flag(Executor& ex, PyObject*, const CallArgs&) {
-  return ex.constant(PyRef::borrow(flag_of(ex, index).now ? Py_True : Py_False));
+  return ex.constant_bool(flag_of(ex, index).now);
 }
 
 template <size_t index>
@@ -60,7 +60,7 @@ ValuePtr set_flag(Executor& ex, PyObject* callable, const CallArgs& args) {
   });
 }
 
-constexpr SpecialRow kRows[] = {
+constexpr SpecialRow kAttentionBackendRows[] = {
     {"torch._C._get_flash_sdp_enabled", get_flag<0>},
     {"torch._C._get_mem_efficient_sdp_enabled", get_flag<1>},
     {"torch._C._get_math_sdp_enabled", get_flag<2>},
@@ -79,6 +79,6 @@ bool AttentionBackends::are_changed() const {
   return std::ranges::any_of(flags, [](const Flag& flag) { return flag.now != flag.before; });
 }
 
-std::span<const SpecialRow> attention_backend_functions() { return kRows; }
+std::span<const SpecialRow> attention_backend_functions() { return kAttentionBackendRows; }
 
 }  // namespace cdynamo::symbolic

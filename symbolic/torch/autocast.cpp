@@ -7,7 +7,6 @@
 namespace cdynamo::symbolic {
 namespace {
 
-ValuePtr boolean(Executor& ex, bool value) { return ex.constant(PyRef::borrow(value ? Py_True : Py_False)); }
 PyObject* boolean_object(bool value) { return value ? Py_True : Py_False; }
 
 void call_effect(Executor& ex, const char* function, std::vector<PyObject*> arguments) {
@@ -68,15 +67,15 @@ bool flag(const ValuePtr& value, const char* function) {
 }
 
 // Without an argument: of CUDA. Capture does not begin where autocast of a third device is on.
-ValuePtr is_enabled(Executor& ex, PyObject*, const CallArgs& args) {
+ValuePtr autocast_is_enabled(Executor& ex, PyObject*, const CallArgs& args) {
   ValuePtr device = bind_arguments(ex, "is_autocast_enabled", args, {"device_type?"})[0];
   AutocastState state = autocast_state(ex);
   const AutocastState::OfDevice* found = device ? find_device(state, device) : &state.devices[1];
-  return boolean(ex, found && found->enabled);
+  return ex.constant_bool(found && found->enabled);
 }
 
 ValuePtr is_cpu_enabled(Executor& ex, PyObject*, const CallArgs&) {
-  return boolean(ex, autocast_state(ex).devices[0].enabled);
+  return ex.constant_bool(autocast_state(ex).devices[0].enabled);
 }
 
 ValuePtr set_enabled(Executor& ex, PyObject*, const CallArgs& args) {
@@ -130,7 +129,7 @@ ValuePtr clear_cache(Executor& ex, PyObject*, const CallArgs&) {
 ValuePtr is_cache_enabled(Executor& ex, PyObject*, const CallArgs&) {
   const AutocastState& state = autocast_state(ex);
   if (!state.known) break_graph("CD0413", "torch.is_autocast_cache_enabled");
-  return boolean(ex, state.cache);
+  return ex.constant_bool(state.cache);
 }
 
 ValuePtr set_cache_enabled(Executor& ex, PyObject*, const CallArgs& args) {
@@ -141,10 +140,8 @@ ValuePtr set_cache_enabled(Executor& ex, PyObject*, const CallArgs& args) {
   return ex.none();
 }
 
-ValuePtr ask(Executor& ex, PyObject* callable, const CallArgs& args) { return fold_call(ex, callable, args); }
-
-constexpr SpecialRow kRows[] = {
-    {"torch.is_autocast_enabled", is_enabled},
+constexpr SpecialRow kAutocastRows[] = {
+    {"torch.is_autocast_enabled", autocast_is_enabled},
     {"torch.is_autocast_cpu_enabled", is_cpu_enabled},
     {"torch.set_autocast_enabled", set_enabled},
     {"torch.get_autocast_dtype", get_dtype},
@@ -154,12 +151,12 @@ constexpr SpecialRow kRows[] = {
     {"torch.clear_autocast_cache", clear_cache},
     {"torch.is_autocast_cache_enabled", is_cache_enabled},
     {"torch.set_autocast_cache_enabled", set_cache_enabled},
-    {"torch._C._is_autocast_available", ask},
-    {"torch._C._get_privateuse1_backend_name", ask},
+    {"torch._C._is_autocast_available", fold_call},
+    {"torch._C._get_privateuse1_backend_name", fold_call},
 };
 
 }  // namespace
 
-std::span<const SpecialRow> torch_autocast_functions() { return kRows; }
+std::span<const SpecialRow> torch_autocast_functions() { return kAutocastRows; }
 
 }  // namespace cdynamo::symbolic

@@ -31,7 +31,7 @@ struct PolicyRow {
   Policy cpu, cuda;
 };
 
-constexpr PolicyRow kRows[] = {
+constexpr PolicyRow kAutocastPolicyRows[] = {
     {"acos", Policy::kNone, Policy::kFloat32},
     {"adaptive_avg_pool3d", Policy::kFloat32, Policy::kNone},
     {"addbmm", Policy::kLower, Policy::kLower},
@@ -172,7 +172,7 @@ bool has_cuda_policy(const char* op) {
 
 Policy find_policy(std::string_view op, DeviceType device) {
   if (op == "rms_norm" && !has_cuda_policy("aten::rms_norm")) return Policy::kNone;
-  for (const PolicyRow& row : kRows)
+  for (const PolicyRow& row : kAutocastPolicyRows)
     if (row.op == op) return device == DeviceType::kCPU ? row.cpu : row.cuda;
   return Policy::kNone;
 }

@@ -51,7 +51,7 @@ ValuePtr packed_recurrence(Executor& ex, PyObject*, const CallArgs& args) {
                               std::move(types));
 }
 
-constexpr SpecialRow kRows[] = {{"cdynamo.polyfills.rules.packed_recurrence", packed_recurrence}};
+constexpr SpecialRow kAutogradCallRows[] = {{"cdynamo.polyfills.rules.packed_recurrence", packed_recurrence}};
 
 }  // namespace
 
@@ -79,6 +79,6 @@ ValuePtr append_autograd_call(Executor& ex, PyRef call, const std::vector<Value*
   });
 }
 
-std::span<const SpecialRow> autograd_call_rules() { return kRows; }
+std::span<const SpecialRow> autograd_call_rules() { return kAutogradCallRows; }
 
 }  // namespace cdynamo::symbolic

@@ -221,7 +221,7 @@ ValuePtr TorchCallable::compare(Executor& ex, int py_op, const ValuePtr& other) 
   if (!equal &&
       Py_TYPE(object) == reinterpret_cast<PyTypeObject*>(library_object("types", "MethodWrapperType")))
     equal = PyObject_RichCompareBool(object, object_.get(), Py_EQ) == 1;
-  return ex.constant(PyRef::borrow(equal == (py_op == Py_EQ) ? Py_True : Py_False));
+  return ex.constant_bool(equal == (py_op == Py_EQ));
 }
 
 RecipePtr TorchCallable::recipe(Executor& ex) {

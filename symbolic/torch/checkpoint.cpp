@@ -24,13 +24,13 @@ ValuePtr leave_checkpoint(Executor& ex, PyObject*, const CallArgs&) {
   return ex.none();
 }
 
-constexpr SpecialRow kRows[] = {
+constexpr SpecialRow kCheckpointRows[] = {
     {"cdynamo.polyfills.rules.enter_checkpoint", enter_checkpoint},
     {"cdynamo.polyfills.rules.leave_checkpoint", leave_checkpoint},
 };
 
 }  // namespace
 
-std::span<const SpecialRow> checkpoint_rules() { return kRows; }
+std::span<const SpecialRow> checkpoint_rules() { return kCheckpointRows; }
 
 }  // namespace cdynamo::symbolic

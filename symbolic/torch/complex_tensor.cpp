@@ -249,17 +249,15 @@ class ConjugateMethod final : public BoundMethod {
   ValuePtr (*answer_)(Executor&, const ComplexTensor&);
 };
 
-ValuePtr boolean(Executor& ex, bool value) { return ex.constant(PyRef::borrow(value ? Py_True : Py_False)); }
-
 struct AnswerRow {
   std::string_view name;
   ValuePtr (*answer)(Executor&, const ComplexTensor&);
 };
 constexpr AnswerRow kAnswers[] = {
     {"conj", [](Executor&, const ComplexTensor& z) { return make_complex(z.pairs(), !z.conjugate()); }},
-    {"is_conj", [](Executor& ex, const ComplexTensor& z) { return boolean(ex, z.conjugate()); }},
-    {"is_complex", [](Executor& ex, const ComplexTensor&) { return boolean(ex, true); }},
-    {"is_neg", [](Executor& ex, const ComplexTensor&) { return boolean(ex, false); }},
+    {"is_conj", [](Executor& ex, const ComplexTensor& z) { return ex.constant_bool(z.conjugate()); }},
+    {"is_complex", [](Executor& ex, const ComplexTensor&) { return ex.constant_bool(true); }},
+    {"is_neg", [](Executor& ex, const ComplexTensor&) { return ex.constant_bool(false); }},
 };
 
 }  // namespace
@@ -270,7 +268,7 @@ ValuePtr ComplexTensor::get_attribute(Executor& ex, PyObject* name) {
   if (text == "__class__")
     return ex.wrap(reinterpret_cast<PyObject*>(type_), constant_source(reinterpret_cast<PyObject*>(type_)));
   if (text == "requires_grad" && (!source || pairs_->requires_grad()))
-    return boolean(ex, pairs_->requires_grad());
+    return ex.constant_bool(pairs_->requires_grad());
   for (const AnswerRow& row : kAnswers)
     if (row.name == text)
       return std::make_shared<ConjugateMethod>(*this, shared_from_this(), PyRef::borrow(name), row.answer);
@@ -311,11 +309,11 @@ ValuePtr ComplexTensor::iterate(Executor& ex) { return make_tuple(ex, *unpack(ex
 
 namespace {
 
-struct OperatorRow {
+struct ComplexOperatorRow {
   int nb_op, in_place;
   const char *name, *function;  // in Python's operator module
 };
-constexpr OperatorRow kOperators[] = {
+constexpr ComplexOperatorRow kOperators[] = {
     {kNbAdd, kNbInplaceAdd, "add", "add"},
     {kNbSubtract, kNbInplaceSubtract, "sub", "sub"},
     {kNbMultiply, kNbInplaceMultiply, "mul", "mul"},
@@ -327,7 +325,7 @@ constexpr OperatorRow kOperators[] = {
 }  // namespace
 
 ValuePtr complex_operator(Executor& ex, int nb_op, const ValuePtr& left, const ValuePtr& right) {
-  for (const OperatorRow& row : kOperators) {
+  for (const ComplexOperatorRow& row : kOperators) {
     const bool writes = nb_op == row.in_place && nb_op != kNbInplaceMatrixMultiply;
     if (nb_op != row.nb_op && nb_op != row.in_place) continue;
     const CallArgs args = positional({left, right});
@@ -372,7 +370,7 @@ ValuePtr rule_function(Executor& ex, PyObject*, const CallArgs& args) {
   return complex_rule(ex, name, args);
 }
 
-constexpr SpecialRow kRows[] = {
+constexpr SpecialRow kComplexTensorRows[] = {
     {"torch.view_as_real", view_function<view_as_real>},
     {"torch.view_as_complex", view_function<view_as_complex>},
     {"torch.complex", rule_function<kComplex>},
@@ -381,6 +379,6 @@ constexpr SpecialRow kRows[] = {
 
 }  // namespace
 
-std::span<const SpecialRow> complex_functions() { return kRows; }
+std::span<const SpecialRow> complex_functions() { return kComplexTensorRows; }
 
 }  // namespace cdynamo::symbolic

@@ -31,7 +31,7 @@ ValuePtr nonzero_columns(Executor& ex, PyObject* function, const CallArgs& args)
 ValuePtr required(Executor& ex, PyObject*, const CallArgs& args) {
   const bool holds =
       args.positional.size() == 1 && require_truth(ex, args.positional[0], true, "torch._check");
-  return ex.constant(PyRef::borrow(holds ? Py_True : Py_False));
+  return ex.constant_bool(holds);
 }
 
 // changes_so_far()
@@ -63,7 +63,7 @@ ValuePtr repeat_interleave_function(Executor& ex, PyObject* function, const Call
   return repeat_interleave(ex, "call_function", PyRef::borrow(function), args, Convention::kTorchFunction);
 }
 
-constexpr SpecialRow kRows[] = {
+constexpr SpecialRow kDataRuleRows[] = {
     {"cdynamo.polyfills.rules.nonzero_columns", nonzero_columns},
     {"cdynamo.polyfills.rules.required", required},
     {"cdynamo.polyfills.rules.changes_so_far", changes_so_far},
@@ -86,6 +86,6 @@ ValuePtr repeat_interleave(Executor& ex, const char* kind, PyRef target, const C
                        convention);
 }
 
-std::span<const SpecialRow> data_rules() { return kRows; }
+std::span<const SpecialRow> data_rules() { return kDataRuleRows; }
 
 }  // namespace cdynamo::symbolic

@@ -67,7 +67,7 @@ class Dependents {
   absl::flat_hash_set<const Value*> values_;
 };
 
-std::vector<ValuePtr> one_or_many(Executor& ex, const ValuePtr& value) {
+std::vector<ValuePtr> one_or_several(Executor& ex, const ValuePtr& value) {
   if (auto items = sequence_items(ex, value)) return *items;
   return {value};
 }
@@ -114,16 +114,16 @@ GradCall read_call(Executor& ex, const CallArgs& args) {
   if (!tensor_capture(ex).batches.empty() || !tensor_capture(ex).retained.empty()) leave_to_engine();
   const std::vector<ValuePtr> given = bound(ex, args);
   GradCall call;
-  for (const ValuePtr& item : one_or_many(ex, given[0]))
+  for (const ValuePtr& item : one_or_several(ex, given[0]))
     call.outputs.push_back(differentiable_tensor(ex, item));
-  for (const ValuePtr& item : one_or_many(ex, given[1])) {
+  for (const ValuePtr& item : one_or_several(ex, given[1])) {
     call.inputs.push_back(differentiable_tensor(ex, item));
     if (ex.state().hooked.count(call.inputs.back()) || came_in_with_hooks(ex, call.inputs.back()))
       throw SkipFrame{.reason = "a gradient is asked for of a tensor with a hook", .callees_too = true};
   }
   call.grad_outputs.resize(call.outputs.size());
   if (given[2] && !is_none(given[2])) {
-    std::vector<ValuePtr> items = one_or_many(ex, given[2]);
+    std::vector<ValuePtr> items = one_or_several(ex, given[2]);
     if (items.size() != call.outputs.size()) leave_to_engine();
     for (size_t i = 0; i < items.size(); ++i)
       if (!is_none(items[i])) {
@@ -279,7 +279,7 @@ ValuePtr torch_autograd_grad(Executor& ex, PyObject* callable, const CallArgs& a
     return gradients_in_graph(ex, callable, args);
   } catch (const GraphBreak&) {
     // The engine finds no way between two results of one graph: what it is to differentiate by comes out of the graph before.
-    for (const ValuePtr& item : one_or_many(ex, bound(ex, args)[1]))
+    for (const ValuePtr& item : one_or_several(ex, bound(ex, args)[1]))
       if (const Value* input = graph_value(item); input && input->node)
         break_before_uses(ex, input, "torch.autograd.grad");
     throw;

@@ -23,7 +23,7 @@ struct Row {
   PythonSide probe;  // whether the kernel deviates; called once
   bool (*affects)(const BoundCall& call);
 };
-constexpr Row kRows[] = {
+constexpr Row kEagerKernelRows[] = {
     {"fmod", PythonSide::kFmodOverflows, may_overflow},
     {"remainder", PythonSide::kFmodOverflows, may_overflow},
 };
@@ -31,7 +31,7 @@ constexpr Row kRows[] = {
 }  // namespace
 
 bool needs_eager_kernel(const graph::OpDef& op, const BoundCall& call) {
-  for (const Row& row : kRows)
+  for (const Row& row : kEagerKernelRows)
     if (op.name == row.op && row.affects(call))
       return checked(PyObject_CallNoArgs(python_side(row.probe))).get() == Py_True;
   return false;

@@ -62,10 +62,6 @@ void collect(Executor& ex, const ValuePtr& value, size_t depth, Data& out) {
   out.items.push_back(*number);
 }
 
-std::shared_ptr<ArrayValue> make_input(graph::Value* value, const SourcePtr& source, PyObject* object) {
-  return std::make_shared<TensorValue>(value, Py_TYPE(object), source);
-}
-
 bool all_known(const Data& data) {
   return std::ranges::none_of(data.items, [](const Arg& item) {
     const Sym* sym = std::get_if<Sym>(&item);
@@ -84,7 +80,7 @@ graph::Value* embed(Executor& ex, const ValuePtr& data, DType dtype, graph::Devi
     throw PythonError{};
   PyRef tensor =
       checked_user(ex, PyObject_Call(library_object("torch", "tensor"), positional.get(), keywords.get()));
-  return embed_constant(ex, tensor.get(), make_input);
+  return embed_constant(ex, tensor.get(), make_tensor_input);
 }
 
 // A tensor of one number.
@@ -254,7 +250,7 @@ ValuePtr of_default_class(Executor& ex, PyObject* callable, const CallArgs& args
   return of_class(ex, callable, args, std::nullopt);
 }
 
-constexpr SpecialRow kRows[] = {
+constexpr SpecialRow kFactoryRows[] = {
     {"torch.asarray", as_array},
     {"torch.Tensor", of_default_class},
     {"torch.HalfTensor", of_typed_class<DType::kF16>},
@@ -288,6 +284,6 @@ ValuePtr new_tensor_method(Executor& ex, const ValuePtr& self, const CallArgs& a
   });
 }
 
-std::span<const SpecialRow> torch_factory_functions() { return kRows; }
+std::span<const SpecialRow> torch_factory_functions() { return kFactoryRows; }
 
 }  // namespace cdynamo::symbolic

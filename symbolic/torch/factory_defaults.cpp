@@ -153,7 +153,7 @@ bool wants_dtype(Executor& ex, PyObject* callable, const CallArgs& args) {
          std::ranges::any_of(args.keywords, is_float, &Keyword::value);
 }
 
-constexpr SpecialRow kRows[] = {
+constexpr SpecialRow kFactoryDefaultRows[] = {
     {"torch.set_default_device", set_default_device}, {"torch.get_default_device", get_default_device},
     {"torch.set_default_dtype", set_default_dtype},   {"torch.get_default_dtype", get_default_dtype},
     {"torch.device.__enter__", enter_device},         {"torch.device.__exit__", leave_device},
@@ -173,6 +173,6 @@ std::optional<CallArgs> with_factory_defaults(Executor& ex, const TensorCapture&
   return all;
 }
 
-std::span<const SpecialRow> factory_default_functions() { return kRows; }
+std::span<const SpecialRow> factory_default_functions() { return kFactoryDefaultRows; }
 
 }  // namespace cdynamo::symbolic

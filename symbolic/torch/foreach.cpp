@@ -16,7 +16,7 @@ ValuePtr call_foreach(Executor& ex, PyObject* callable, const CallArgs& args) {
   return polyfill(ex, PythonSide::kTrainingPolyfills, "foreach")->call(ex, all);
 }
 
-constexpr SpecialRow kRows[] = {
+constexpr SpecialRow kForeachRows[] = {
     {"torch._foreach_abs", call_foreach},         {"torch._foreach_abs_", call_foreach},
     {"torch._foreach_acos", call_foreach},        {"torch._foreach_acos_", call_foreach},
     {"torch._foreach_add", call_foreach},         {"torch._foreach_add_", call_foreach},
@@ -60,6 +60,6 @@ constexpr SpecialRow kRows[] = {
 
 }  // namespace
 
-std::span<const SpecialRow> foreach_functions() { return kRows; }
+std::span<const SpecialRow> foreach_functions() { return kForeachRows; }
 
 }  // namespace cdynamo::symbolic

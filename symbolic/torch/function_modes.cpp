@@ -69,7 +69,7 @@ ValuePtr mode_count(Executor& ex, PyObject*, const CallArgs&) {
   return ex.constant_int(static_cast<int64_t>(modes_of(ex).size()));
 }
 ValuePtr is_any_on(Executor& ex, PyObject*, const CallArgs&) {
-  return ex.constant(PyRef::borrow(in_function_mode(ex) ? Py_True : Py_False));
+  return ex.constant_bool(in_function_mode(ex));
 }
 
 // ---- what a mode is handed
@@ -205,7 +205,7 @@ bool is_tensor_descriptor(PyObject* function) {
          PyType_IsSubtype(torch_access::tensor_type(), PyDescr_TYPE(function));
 }
 
-constexpr SpecialRow kRows[] = {
+constexpr SpecialRow kFunctionModeRows[] = {
     {"torch._C._push_on_torch_function_stack", push_mode},
     {"torch._C._pop_torch_function_stack", pop_mode},
     {"torch._C._get_function_stack_at", mode_at},
@@ -259,6 +259,6 @@ ValuePtr attribute_through_mode(Executor& ex, TensorValue& self, PyObject* name)
   return operate_through_mode(ex, "getattr", {self_of(self), ex.constant(PyRef::borrow(name))});
 }
 
-std::span<const SpecialRow> function_mode_rules() { return kRows; }
+std::span<const SpecialRow> function_mode_rules() { return kFunctionModeRows; }
 
 }  // namespace cdynamo::symbolic

@@ -123,7 +123,7 @@ ValuePtr has_levels(Executor& ex, PyObject*, const CallArgs&) {
   const auto is_level = [](const ValuePtr& value) {
     return dynamic_cast<StaysInside*>(value.get()) != nullptr;
   };
-  return make_bool(ex, any_local(ex, is_level));
+  return ex.constant_bool(any_local(ex, is_level));
 }
 
 // refuse_draws(position): where random numbers were drawn since.
@@ -142,7 +142,7 @@ ValuePtr recorded(Executor& ex, PyObject* callable, const CallArgs& args) {
                        [&] { return rule(ex, callable, args); });
 }
 
-constexpr SpecialRow kRows[] = {
+constexpr SpecialRow kFunctionTransformRows[] = {
     {"cdynamo.polyfills.rules.level_variable", recorded<level_variable>},
     {"cdynamo.polyfills.rules.level_gradients", recorded<level_gradients>},
     {"cdynamo.polyfills.rules.level_result", recorded<level_result>},
@@ -153,6 +153,6 @@ constexpr SpecialRow kRows[] = {
 
 }  // namespace
 
-std::span<const SpecialRow> function_transform_rules() { return kRows; }
+std::span<const SpecialRow> function_transform_rules() { return kFunctionTransformRows; }
 
 }  // namespace cdynamo::symbolic

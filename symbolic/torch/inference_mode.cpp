@@ -9,13 +9,13 @@
 namespace cdynamo::symbolic {
 namespace {
 
-constexpr const char* kWhat = "torch.inference_mode";
+constexpr const char* kInferenceMode = "torch.inference_mode";
 
 // The mode has been left when the capture ends: nobody else could leave it.
 class InferenceModeEffect final : public PendingEffect {
  public:
   void emit_effects(Executor& ex) override {
-    if (tensor_capture(ex).inference_mode) break_graph("CD0413", kWhat);
+    if (tensor_capture(ex).inference_mode) break_graph("CD0413", kInferenceMode);
   }
 };
 
@@ -32,10 +32,10 @@ class InferenceGuard final : public SymbolicValue {
   PyTypeObject* type() const override {
     return reinterpret_cast<PyTypeObject*>(library_object("torch._C", "_InferenceMode"));
   }
-  std::string describe() const override { return kWhat; }
+  std::string describe() const override { return kInferenceMode; }
   ValuePtr get_attribute(Executor& ex, PyObject* name) override;
   std::optional<bool> truth(Executor&) override { return true; }
-  RecipePtr recipe(Executor&) override { break_graph("CD0413", kWhat); }
+  RecipePtr recipe(Executor&) override { break_graph("CD0413", kInferenceMode); }
 
   // c10::InferenceMode sets the grad mode as well.
   void enter(Executor& ex) {
@@ -60,7 +60,7 @@ class InferenceGuard final : public SymbolicValue {
 
 InferenceGuard& guard_of(const ValuePtr& self) { return static_cast<InferenceGuard&>(*self); }
 
-constexpr BuiltinMethodRow kMethods[] = {
+constexpr BuiltinMethodRow kInferenceModeMethods[] = {
     {"__enter__",
      [](Executor& ex, const ValuePtr& self, const CallArgs&) { return guard_of(self).enter(ex), self; }},
     {"__exit__",
@@ -68,35 +68,35 @@ constexpr BuiltinMethodRow kMethods[] = {
 };
 
 ValuePtr InferenceGuard::get_attribute(Executor& ex, PyObject* name) {
-  if (ValuePtr method = find_builtin_method(shared_from_this(), name, kMethods)) return method;
+  if (ValuePtr method = find_builtin_method(shared_from_this(), name, kInferenceModeMethods)) return method;
   return SymbolicValue::get_attribute(ex, name);
 }
 
 ValuePtr make_guard(Executor& ex, PyObject*, const CallArgs& args) {
   const TensorCapture& capture = torch_capture(ex);
   PyObject* mode = args.positional.size() == 1 ? constant_object(args.positional[0]) : nullptr;
-  if (mode != Py_True && mode != Py_False) break_graph("CD0413", kWhat);
+  if (mode != Py_True && mode != Py_False) break_graph("CD0413", kInferenceMode);
   // A backend's graph would have to switch it, and results of the graph are made in the mode of the call.
   if (!ex.state().request.is_native || capture.state.flags & TorchState::kInferenceMode ||
       ex.isolated_region())
-    break_graph("CD0413", kWhat);
+    break_graph("CD0413", kInferenceMode);
   return std::make_shared<InferenceGuard>(mode == Py_True);
 }
 
-ValuePtr is_enabled(Executor& ex, PyObject*, const CallArgs&) {
+ValuePtr inference_mode_is_enabled(Executor& ex, PyObject*, const CallArgs&) {
   const TensorCapture& capture = torch_capture(ex);
   const bool on = capture.inference_mode || capture.state.flags & TorchState::kInferenceMode;
-  return ex.constant(PyRef::borrow(on ? Py_True : Py_False));
+  return ex.constant_bool(on);
 }
 
-constexpr SpecialRow kRows[] = {
+constexpr SpecialRow kInferenceModeRows[] = {
     {"torch._C._InferenceMode", make_guard},
-    {"torch.is_inference_mode_enabled", is_enabled},
-    {"torch._C.is_inference_mode_enabled", is_enabled},
+    {"torch.is_inference_mode_enabled", inference_mode_is_enabled},
+    {"torch._C.is_inference_mode_enabled", inference_mode_is_enabled},
 };
 
 }  // namespace
 
-std::span<const SpecialRow> inference_mode_functions() { return kRows; }
+std::span<const SpecialRow> inference_mode_functions() { return kInferenceModeRows; }
 
 }  // namespace cdynamo::symbolic

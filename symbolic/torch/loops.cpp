@@ -19,13 +19,15 @@ using graph::Value;
 
 constexpr const char* kLoop = "torch.while_loop";
 
-[[noreturn]] void refuse(const std::string& why) { break_graph("CD0404", std::string(kLoop) + " " + why); }
+[[noreturn]] void refuse_loop(const std::string& why) {
+  break_graph("CD0404", std::string(kLoop) + " " + why);
+}
 
-std::vector<Value*> values_of(Executor& ex, const ValuePtr& tuple) {
+std::vector<Value*> carried_values(Executor& ex, const ValuePtr& tuple) {
   std::vector<Value*> values;
   for (const ValuePtr& item : items_of(ex, tuple)) {
     Value* value = dynamic_cast<TensorValue*>(item.get()) ? graph_value(item) : nullptr;
-    if (!value || value->type.weak) refuse("of what is no tensor of the graph");
+    if (!value || value->type.weak) refuse_loop("of what is no tensor of the graph");
     values.push_back(value);
   }
   return values;
@@ -37,7 +39,7 @@ ValuePtr calls_so_far(Executor& ex) { return ex.constant_int(PyList_GET_SIZE(ex.
 ValuePtr begin_loop(Executor& ex, PyObject*, const CallArgs& args) {
   std::vector<ValuePtr> examples;
   ex.enter_isolated_region(kLoop, ex.isolated_region() ? ex.isolated_region()->region : 0);
-  for (const Value* carried : values_of(ex, args.positional.at(0))) {
+  for (const Value* carried : carried_values(ex, args.positional.at(0))) {
     Value* example = ex.graph().new_value(nullptr, -1, carried->type);
     example->name = "carried_" + std::to_string(example->id);
     examples.push_back(make_tensor(ex, example));
@@ -50,12 +52,12 @@ ValuePtr begin_loop(Executor& ex, PyObject*, const CallArgs& args) {
 ValuePtr calls_of_loop(Executor& ex, PyObject*, const CallArgs&) { return calls_so_far(ex); }
 
 void check_node(const TensorCapture& capture, const graph::Node& node, const std::vector<Value*>& examples) {
-  if (node.framework == graph::Framework::kNumpy) refuse("over NumPy's functions");
+  if (node.framework == graph::Framework::kNumpy) refuse_loop("over NumPy's functions");
   if (node.op->effects == graph::Effects::kDraws || graph::draws_random_numbers(*node.op))
-    refuse("over random numbers");
+    refuse_loop("over random numbers");
   if (!node.in_place) return;
   const Value* base = base_of(capture, std::get<Value*>(node.args.at(0)));
-  if (std::ranges::find(examples, base) != examples.end()) refuse("that writes to what it carries");
+  if (std::ranges::find(examples, base) != examples.end()) refuse_loop("that writes to what it carries");
 }
 
 bool same_type(Executor& ex, const graph::TensorType& a, const graph::TensorType& b) {
@@ -100,7 +102,7 @@ std::pair<PyRef, std::vector<Value*>> made_loop(Executor& ex, const CallArgs& ar
   PyObject* make = find_python_side(PythonSide::kLoop);
   if (!make) {
     PyErr_Clear();
-    refuse("in this version of PyTorch");
+    refuse_loop("in this version of PyTorch");
   }
   const PyRef examples = encode_value(ex, args.positional.at(1)),
               condition = encode_value(ex, args.positional.at(5)),
@@ -108,7 +110,7 @@ std::pair<PyRef, std::vector<Value*>> made_loop(Executor& ex, const CallArgs& ar
               split = checked(PyLong_FromSsize_t(middle - first));
   PyRef loop = checked(PyObject_CallFunctionObjArgs(make, calls.get(), split.get(), examples.get(),
                                                     condition.get(), results.get(), nullptr));
-  if (PyUnicode_Check(loop.get())) refuse(PyUnicode_AsUTF8(loop.get()));
+  if (PyUnicode_Check(loop.get())) refuse_loop(PyUnicode_AsUTF8(loop.get()));
   std::vector<Value*> outside;
   const PyRef ids = checked(PyObject_GetAttrString(loop.get(), "outside"));
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(ids.get()); ++i)
@@ -119,13 +121,13 @@ std::pair<PyRef, std::vector<Value*>> made_loop(Executor& ex, const CallArgs& ar
 // end_loop(carried, examples, nodes, calls, calls of the condition too, condition, results): what is carried in the end.
 ValuePtr end_loop(Executor& ex, PyObject*, const CallArgs& args) {
   ex.leave_isolated_region();
-  const std::vector<Value*> carried = values_of(ex, args.positional.at(0)),
-                            examples = values_of(ex, args.positional.at(1)),
-                            results = values_of(ex, args.positional.at(6));
+  const std::vector<Value*> carried = carried_values(ex, args.positional.at(0)),
+                            examples = carried_values(ex, args.positional.at(1)),
+                            results = carried_values(ex, args.positional.at(6));
   std::vector<graph::TensorType> types;
   for (size_t i = 0; i < results.size(); ++i) {
     types.push_back(carried.at(i)->type);
-    if (!same_type(ex, results[i]->type, types.back())) refuse("that changes dtypes, sizes or strides");
+    if (!same_type(ex, results[i]->type, types.back())) refuse_loop("that changes dtypes, sizes or strides");
   }
   auto [loop, outside] = made_loop(ex, args);
   remove_nodes(ex, static_cast<size_t>(number_of(args.positional.at(2))), examples);
@@ -134,7 +136,7 @@ ValuePtr end_loop(Executor& ex, PyObject*, const CallArgs& args) {
   return append_autograd_call(ex, std::move(loop), operands, std::move(types));
 }
 
-constexpr SpecialRow kRows[] = {
+constexpr SpecialRow kLoopRows[] = {
     {"cdynamo.polyfills.rules.begin_loop", begin_loop},
     {"cdynamo.polyfills.rules.calls_of_loop", calls_of_loop},
     {"cdynamo.polyfills.rules.end_loop", end_loop},
@@ -142,6 +144,6 @@ constexpr SpecialRow kRows[] = {
 
 }  // namespace
 
-std::span<const SpecialRow> loop_rules() { return kRows; }
+std::span<const SpecialRow> loop_rules() { return kLoopRows; }
 
 }  // namespace cdynamo::symbolic

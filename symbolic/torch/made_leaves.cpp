@@ -17,7 +17,7 @@
 namespace cdynamo::symbolic {
 namespace {
 
-constexpr const char* kWhat = "requires_grad_()";
+constexpr const char* kRequiresGrad = "requires_grad_()";
 
 PyTypeObject* parameter_type() {
   return reinterpret_cast<PyTypeObject*>(library_object("torch.nn", "Parameter"));
@@ -42,7 +42,7 @@ void take_storage_of_its_own(Executor& ex, TensorValue& tensor, const ValuePtr& 
   graph::Value* detached = append_call1(ex, "detach", {view});
   graph::Value* copy = append_call1(ex, "clone", {detached});
   for (int d = 0; d < copy->type.rank(); ++d)
-    if (!ex.graph().sym->guard_eq(copy->type.strides[d], view->type.strides[d], kWhat))
+    if (!ex.graph().sym->guard_eq(copy->type.strides[d], view->type.strides[d], kRequiresGrad))
       break_graph("CD0400", "requires_grad_() of a view with gaps");
   note_possible_alias(ex, view, copy, "CD0400", current_root_step(ex),
                       "requires_grad_() of a view that is written to, or compared by identity");
@@ -84,7 +84,7 @@ ValuePtr make_parameter(Executor& ex, PyObject* callable, const CallArgs& args) 
   });
 }
 
-constexpr SpecialRow kRows[] = {{"torch.nn.Parameter", make_parameter}};
+constexpr SpecialRow kMadeLeafRows[] = {{"torch.nn.Parameter", make_parameter}};
 
 }  // namespace
 
@@ -92,11 +92,11 @@ ValuePtr made_leaf(Executor& ex, const ValuePtr& tensor) {
   auto* array = dynamic_cast<TensorValue*>(tensor.get());
   TensorCapture& capture = torch_capture(ex);
   if (!array || array->requires_grad() || !ex.state().request.is_native || ex.isolated_region())
-    break_graph("CD0400", kWhat);
+    break_graph("CD0400", kRequiresGrad);
   graph::Value* value = array->value();
   // Eager raises an error.
   if (!runtime::is_float(value->type.dtype) || is_inference_value(capture, value))
-    break_graph("CD0400", kWhat);
+    break_graph("CD0400", kRequiresGrad);
   recorded_call(ex, "call_method", PyRef::borrow(interned("requires_grad_")), positional({tensor}),
                 [&]() -> ValuePtr {
                   graph::Value* content = append_call1(ex, "detach", {value});
@@ -146,7 +146,7 @@ void check_made_leaves(Executor& ex) {
       break_graph("CD0400", "a tensor that is made to require grad, and leaves with what was computed of it");
   }
   for (graph::Value* output : capture.outputs_of_leaves) {
-    if (depends_on_input(ex, output)) break_graph("CD0400", kWhat);
+    if (depends_on_input(ex, output)) break_graph("CD0400", kRequiresGrad);
     output->requires_grad = false;  // to the graph; its history is made when that has run
   }
 }
@@ -185,6 +185,6 @@ RecipePtr TensorValue::made_of_output(Executor& ex, RecipePtr output) {
   return call_recipe(python_side(PythonSide::kHistoryOfLeaves), {output});
 }
 
-std::span<const SpecialRow> made_leaf_functions() { return kRows; }
+std::span<const SpecialRow> made_leaf_functions() { return kMadeLeafRows; }
 
 }  // namespace cdynamo::symbolic

@@ -22,7 +22,7 @@ class GradModeEffect final : public PendingEffect {
 };
 
 ValuePtr is_grad_enabled(Executor& ex, PyObject*, const CallArgs&) {
-  return ex.constant(PyRef::borrow(torch_capture(ex).grad_mode ? Py_True : Py_False));
+  return ex.constant_bool(torch_capture(ex).grad_mode);
 }
 
 ValuePtr set_grad_enabled(Executor& ex, PyObject* callable, const CallArgs& args) {
@@ -46,7 +46,7 @@ ValuePtr change_of_mode(Executor&, PyObject* callable, const CallArgs&) {
   break_graph("CD0413", name ? PyUnicode_AsUTF8(name.get()) : "a function");
 }
 
-constexpr SpecialRow kRows[] = {
+constexpr SpecialRow kModeRows[] = {
     {"torch.is_grad_enabled", is_grad_enabled},       {"torch._C.is_grad_enabled", is_grad_enabled},
     {"torch._C._set_grad_enabled", set_grad_enabled}, {"torch.use_deterministic_algorithms", change_of_mode},
     {"torch.set_num_threads", change_of_mode},
@@ -54,6 +54,6 @@ constexpr SpecialRow kRows[] = {
 
 }  // namespace
 
-std::span<const SpecialRow> torch_mode_functions() { return kRows; }
+std::span<const SpecialRow> torch_mode_functions() { return kModeRows; }
 
 }  // namespace cdynamo::symbolic

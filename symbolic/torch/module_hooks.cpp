@@ -18,23 +18,23 @@ namespace {
 using graph::Node;
 using graph::Value;
 
-[[noreturn]] void refuse(const char* why) { break_graph("CD0423", why); }
+[[noreturn]] void refuse_hook(const char* why) { break_graph("CD0423", why); }
 
 // hooks_are_captured(): else the graph breaks.
 ValuePtr hooks_are_captured(Executor& ex, PyObject*, const CallArgs&) {
-  if (!ex.state().request.is_native) refuse("a backend in Python sees calls alone");
+  if (!ex.state().request.is_native) refuse_hook("a backend in Python sees calls alone");
   return ex.none();
 }
 
 // hooks_not_captured(why)
 ValuePtr hooks_not_captured(Executor&, PyObject*, const CallArgs& args) {
-  refuse(PyUnicode_AsUTF8(constant_object(args.positional.at(0))));
+  refuse_hook(PyUnicode_AsUTF8(constant_object(args.positional.at(0))));
 }
 
 // hooked_copy(tensor): what stands for it on the other side of the hooks, a view of it in eager; its history follows.
 ValuePtr hooked_copy(Executor& ex, PyObject*, const CallArgs& args) {
   Value* value = graph_value(args.positional.at(0));
-  if (!value) refuse("an argument or result is no plain tensor");
+  if (!value) refuse_hook("an argument or result is no plain tensor");
   return recorded_call(ex, "call_method", PyRef::borrow(interned("clone")), args, [&] {
     const bool grad_mode = std::exchange(tensor_capture(ex).grad_mode, false);
     Value* copy = append_call1(ex, "clone", {value});
@@ -50,8 +50,8 @@ ValuePtr hooked_copy(Executor& ex, PyObject*, const CallArgs& args) {
 ValuePtr any_depends_on(Executor& ex, PyObject*, const CallArgs& args) {
   for (const ValuePtr& result : items_of(ex, args.positional.at(0)))
     for (const ValuePtr& argument : items_of(ex, args.positional.at(1)))
-      if (depends_on(ex, graph_value(result), graph_value(argument))) return make_bool(ex, true);
-  return make_bool(ex, false);
+      if (depends_on(ex, graph_value(result), graph_value(argument))) return ex.constant_bool(true);
+  return ex.constant_bool(false);
 }
 
 // move_behind(copies, position): what was appended from the position on, which leave_backward ends, comes to stand right
@@ -73,17 +73,17 @@ ValuePtr move_behind(Executor& ex, PyObject*, const CallArgs& args) {
   const int first_inner = last->results.at(0)->id;
   for (auto node = behind; node != first; ++node)
     if ((*node)->op->name == "core.read_int" || (*node)->op->name == "autograd.grad")
-      refuse("the module reads numbers, or computes gradients");
+      refuse_hook("the module reads numbers, or computes gradients");
   for (auto node = first; node != nodes.end(); ++node)
     graph::for_each_operand(**node, [&](Value*& operand) {
       if (operand->node && operand->id > first_inner && operand->id < position)
-        refuse("it reads what the module has computed");
+        refuse_hook("it reads what the module has computed");
     });
   nodes.splice(behind, nodes, first, nodes.end());
   return ex.none();
 }
 
-constexpr SpecialRow kRows[] = {
+constexpr SpecialRow kModuleHookRows[] = {
     {"cdynamo.polyfills.rules.hooks_are_captured", hooks_are_captured},
     {"cdynamo.polyfills.rules.hooks_not_captured", hooks_not_captured},
     {"cdynamo.polyfills.rules.hooked_copy", hooked_copy},
@@ -93,6 +93,6 @@ constexpr SpecialRow kRows[] = {
 
 }  // namespace
 
-std::span<const SpecialRow> module_hook_rules() { return kRows; }
+std::span<const SpecialRow> module_hook_rules() { return kModuleHookRows; }
 
 }  // namespace cdynamo::symbolic

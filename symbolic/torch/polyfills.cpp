@@ -4,7 +4,7 @@
 namespace cdynamo::symbolic {
 namespace {
 
-constexpr PolyfillRow kRows[] = {
+constexpr PolyfillRow kPolyfillRows[] = {
     {"torch._transformer_encoder_layer_fwd", "transformer_encoder_layer_fwd"},
     {"torch._native_multi_head_attention", "native_multi_head_attention"},
     {"torch.utils.checkpoint.checkpoint", "checkpoint"},
@@ -90,7 +90,7 @@ constexpr PolyfillRow kRows[] = {
 
 }  // namespace
 
-std::span<const PolyfillRow> torch_polyfills() { return kRows; }
+std::span<const PolyfillRow> torch_polyfills() { return kPolyfillRows; }
 
 bool calls_no_operators(std::string_view polyfill) {
   return polyfill == "weights_have_changed" || polyfill == "no_range" || polyfill == "check_hidden_size";

@@ -10,14 +10,14 @@
 namespace cdynamo::symbolic {
 namespace {
 
-constexpr const char* kWhat = "hooks of saved tensors";
+constexpr const char* kSavedTensors = "hooks of saved tensors";
 
 // All has been left when the capture ends: nobody else could leave it.
 class HooksEffect final : public PendingEffect {
  public:
   void emit_effects(Executor& ex) override {
     const auto& hooks = tensor_capture(ex).saved_tensor_hooks;
-    if (hooks.entered > 0 || hooks.disabled) break_graph("CD0413", kWhat);
+    if (hooks.entered > 0 || hooks.disabled) break_graph("CD0413", kSavedTensors);
   }
 };
 
@@ -45,14 +45,14 @@ ValuePtr push(Executor& ex, PyObject*, const CallArgs& args) {
   const torch_access::Api* api = torch_access::api();
   // Where there are tensors of a GPU, memory is what the program wants of it. Eager raises where they are disabled.
   if (!api || api->cuda_keys || hooks.disabled || !is_save_on_cpu(ex, args.positional.at(0)))
-    break_graph("CD0413", kWhat);
+    break_graph("CD0413", kSavedTensors);
   ++hooks.entered;
   return ex.none();
 }
 
 ValuePtr pop(Executor& ex, PyObject*, const CallArgs&) {
   auto& hooks = changed_hooks(ex);
-  if (hooks.entered == 0) break_graph("CD0413", kWhat);
+  if (hooks.entered == 0) break_graph("CD0413", kSavedTensors);
   --hooks.entered;
   return ex.none();
 }
@@ -60,7 +60,7 @@ ValuePtr pop(Executor& ex, PyObject*, const CallArgs&) {
 ValuePtr disable(Executor& ex, PyObject*, const CallArgs& args) {
   auto& hooks = changed_hooks(ex);
   PyObject* message = args.positional.size() == 1 ? constant_object(args.positional[0]) : nullptr;
-  if (!message || !PyUnicode_Check(message) || hooks.entered > 0) break_graph("CD0413", kWhat);
+  if (!message || !PyUnicode_Check(message) || hooks.entered > 0) break_graph("CD0413", kSavedTensors);
   hooks.disabled = PyRef::borrow(message);
   return ex.none();
 }
@@ -79,7 +79,7 @@ ValuePtr disabled_message(Executor& ex, PyObject*, const CallArgs&) {
   return message ? ex.constant(message) : ex.none();
 }
 
-constexpr SpecialRow kRows[] = {
+constexpr SpecialRow kSavedTensorRows[] = {
     {"torch._C._autograd._push_saved_tensors_default_hooks", push},
     {"torch._C._autograd._pop_saved_tensors_default_hooks", pop},
     {"torch._C._autograd._saved_tensors_hooks_disable", disable},
@@ -90,6 +90,6 @@ constexpr SpecialRow kRows[] = {
 
 }  // namespace
 
-std::span<const SpecialRow> saved_tensor_functions() { return kRows; }
+std::span<const SpecialRow> saved_tensor_functions() { return kSavedTensorRows; }
 
 }  // namespace cdynamo::symbolic

@@ -73,11 +73,12 @@ class OpaqueTensor final : public SymbolicValue {
   RecipePtr recipe_;
 };
 
-std::shared_ptr<ArrayValue> make_input(graph::Value* value, const SourcePtr& source, PyObject* object) {
+}  // namespace
+
+std::shared_ptr<ArrayValue> make_tensor_input(graph::Value* value, const SourcePtr& source,
+                                              PyObject* object) {
   return std::make_shared<TensorValue>(value, Py_TYPE(object), source);
 }
-
-}  // namespace
 
 ValuePtr make_opaque_tensor(Executor& ex, PyObject* object, std::string obstacle, const SourcePtr& source) {
   guard_exact_type(ex, object, source);
@@ -96,7 +97,7 @@ ValuePtr wrap_torch_tensor(Executor& ex, PyObject* object, const SourcePtr& sour
       !runtime::is_float(info.view.dtype))  // what a number with a history was written to
     return make_opaque_tensor(ex, object, "a tensor of integers with a history", from);
   torch_capture(ex);
-  return wrap_array_input(ex, object, from, make_input);
+  return wrap_array_input(ex, object, from, make_tensor_input);
 }
 
 // ---- attributes

@@ -40,6 +40,9 @@ class TensorValue final : public ArrayValue {
 
 ValuePtr self_of(ArrayValue& array);
 
+// What stands for an input, or for a tensor that is a part of the program.
+std::shared_ptr<ArrayValue> make_tensor_input(graph::Value* value, const SourcePtr& source, PyObject* object);
+
 // torch.Size of these sizes.
 ValuePtr make_size(Executor& ex, const std::vector<graph::Sym>& sizes);
 

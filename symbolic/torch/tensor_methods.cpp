@@ -22,8 +22,6 @@ using graph::TensorType;
 
 namespace {
 
-ValuePtr boolean(Executor& ex, bool value) { return ex.constant(PyRef::borrow(value ? Py_True : Py_False)); }
-
 int64_t wrap_dimension(Executor& ex, const ValuePtr& dim, int rank) {
   int64_t d = index_argument(ex, dim);
   int64_t extent = std::max(rank, 1);
@@ -100,7 +98,7 @@ constexpr PropertyRow kProperties[] = {
                   TensorValue& self) { return ex.constant(torch_device_object(self.array_type().device)); }},
     {"is_cuda",
      [](Executor& ex, TensorValue& self) {
-       return boolean(ex, self.array_type().device.type == runtime::DeviceType::kCUDA);
+       return ex.constant_bool(self.array_type().device.type == runtime::DeviceType::kCUDA);
      }},
     {"layout", [](Executor& ex,
                   TensorValue&) { return ex.constant(PyRef::borrow(library_object("torch", "strided"))); }},
@@ -117,17 +115,17 @@ constexpr PropertyRow kProperties[] = {
        const TensorCapture& capture = tensor_capture(ex);
        if (is_another_leaf(capture, self.value()) && !base_of(capture, self.value())->node)
          break_graph("CD0422", "made under no_grad");
-       return boolean(ex, self.requires_grad());
+       return ex.constant_bool(self.requires_grad());
      }},
     {"is_leaf",
      [](Executor& ex, TensorValue& self) -> ValuePtr {
-       if (!self.requires_grad()) return boolean(ex, true);
+       if (!self.requires_grad()) return ex.constant_bool(true);
        if (is_another_leaf(tensor_capture(ex), self.value())) break_graph("CD0422", "made under no_grad");
-       if (tensor_capture(ex).made_leaves.contains(self.value())) return boolean(ex, true);
+       if (tensor_capture(ex).made_leaves.contains(self.value())) return ex.constant_bool(true);
        if (self.source &&
            self.type() != reinterpret_cast<PyTypeObject*>(library_object("torch.nn", "Parameter")))
-         return boolean(ex, input_is_leaf(ex, self));
-       return boolean(ex, self.source != nullptr);
+         return ex.constant_bool(input_is_leaf(ex, self));
+       return ex.constant_bool(self.source != nullptr);
      }},
     {"grad", leaf_gradient},
     {"grad_fn",
@@ -141,7 +139,7 @@ constexpr PropertyRow kProperties[] = {
      }},
     {"is_cpu",
      [](Executor& ex, TensorValue& self) {
-       return boolean(ex, self.array_type().device.type == runtime::DeviceType::kCPU);
+       return ex.constant_bool(self.array_type().device.type == runtime::DeviceType::kCPU);
      }},
     {"T", [](Executor& ex, TensorValue& self) { return recorded_property(ex, self, "T", matrix_transpose); }},
     {"mT", [](Executor& ex, TensorValue& self) { return recorded_property(ex, self, "mT", swapped_dims); }},
@@ -220,38 +218,38 @@ ValuePtr is_contiguous_method(Executor& ex, const ValuePtr& self, const CallArgs
   if (!wanted || wanted == library_object("torch", "contiguous_format")) {
     for (int d = type.rank(); d-- > 0;) order.push_back(d);
   } else if (wanted == library_object("torch", "channels_last")) {
-    if (type.rank() != 4) return boolean(ex, false);
+    if (type.rank() != 4) return ex.constant_bool(false);
     order = {1, 3, 2, 0};
   } else {
     break_graph("CD0408", "is_contiguous of this memory format");
   }
-  return boolean(ex, is_dense_in_order(ex, type, order));
+  return ex.constant_bool(is_dense_in_order(ex, type, order));
 }
 
 ValuePtr is_floating_point_method(Executor& ex, const ValuePtr& self, const CallArgs&) {
-  return boolean(ex, runtime::is_float(tensor(self).array_type().dtype));
+  return ex.constant_bool(runtime::is_float(tensor(self).array_type().dtype));
 }
 ValuePtr is_signed_method(Executor& ex, const ValuePtr& self, const CallArgs&) {
-  return boolean(ex, runtime::info(tensor(self).array_type().dtype).is_signed);
+  return ex.constant_bool(runtime::info(tensor(self).array_type().dtype).is_signed);
 }
-ValuePtr false_method(Executor& ex, const ValuePtr&, const CallArgs&) { return boolean(ex, false); }
+ValuePtr false_method(Executor& ex, const ValuePtr&, const CallArgs&) { return ex.constant_bool(false); }
 // Memory can be pinned once CUDA has been initialized; what a graph gives is not.
 ValuePtr is_pinned_method(Executor& ex, const ValuePtr& self, const CallArgs&) {
   if (tensor(self).array_type().device.type == runtime::DeviceType::kCUDA || !tensor(self).source)
-    return boolean(ex, false);
+    return ex.constant_bool(false);
   PyObject* module = PyDict_GetItemString(PyImport_GetModuleDict(), "torch.cuda");
   PyObject* initialized = module ? PyDict_GetItemString(PyModule_GetDict(module), "_initialized") : nullptr;
   if (initialized != Py_False) break_graph("CD0408", "is_pinned");
   add_guard(ex, GuardKind::kEquals, module_global_source(module, interned("_initialized")), initialized);
-  return boolean(ex, false);
+  return ex.constant_bool(false);
 }
 ValuePtr is_inference_method(Executor& ex, const ValuePtr& self, const CallArgs&) {
   const TensorCapture& capture = tensor_capture(ex);
   if (capture.state.flags & TorchState::kInferenceMode) break_graph("CD0408", "is_inference");
   const auto storage = capture.storage_of.find(tensor(self).value());
   if (storage != capture.storage_of.end())
-    return boolean(ex, capture.inputs[storage->second]->info.inference);
-  return boolean(ex, is_inference_value(capture, tensor(self).value()));
+    return ex.constant_bool(capture.inputs[storage->second]->info.inference);
+  return ex.constant_bool(is_inference_value(capture, tensor(self).value()));
 }
 ValuePtr same_size_method(Executor& ex, const ValuePtr& self, const CallArgs& args) {
   auto* other = args.positional.size() == 1 ? dynamic_cast<ArrayValue*>(args.positional[0].get()) : nullptr;
@@ -259,7 +257,7 @@ ValuePtr same_size_method(Executor& ex, const ValuePtr& self, const CallArgs& ar
   const std::vector<Sym>&a = tensor(self).array_type().sizes, &b = other->array_type().sizes;
   bool same = a.size() == b.size();
   for (size_t d = 0; same && d < a.size(); ++d) same = ex.graph().sym->guard_eq(a[d], b[d], "is_same_size");
-  return boolean(ex, same);
+  return ex.constant_bool(same);
 }
 ValuePtr get_device_method(Executor& ex, const ValuePtr& self, const CallArgs&) {
   const graph::Device device = tensor(self).array_type().device;
@@ -344,7 +342,7 @@ ValuePtr complex_method(Executor& ex, const ValuePtr& self, const CallArgs& args
 
 ValuePtr itself_method(Executor&, const ValuePtr& self, const CallArgs&) { return self; }
 
-constexpr BuiltinMethodRow kMethods[] = {
+constexpr BuiltinMethodRow kTensorMethods[] = {
     {"size", size_method},
     {"stride", stride_method},
     {"dim", dim_method},
@@ -409,7 +407,7 @@ ValuePtr tensor_property(Executor& ex, TensorValue& self, std::string_view name)
   for (const PropertyRow& row : kProperties)
     if (name == row.name) return row.read(ex, self);
   for (const char* no : kFalse)
-    if (name == no) return boolean(ex, false);
+    if (name == no) return ex.constant_bool(false);
   return nullptr;
 }
 
@@ -443,7 +441,7 @@ class TensorMethod final : public SymbolicValue {
 }  // namespace
 
 ValuePtr tensor_method(Executor& ex, const ValuePtr& self, std::string_view name) {
-  for (const BuiltinMethodRow& row : kMethods)
+  for (const BuiltinMethodRow& row : kTensorMethods)
     if (name == row.name) return std::make_shared<TensorMethod>(self, row);
   return nullptr;
 }

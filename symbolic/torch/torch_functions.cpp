@@ -15,13 +15,11 @@
 namespace cdynamo::symbolic {
 namespace {
 
-ValuePtr boolean(Executor& ex, bool value) { return ex.constant(PyRef::borrow(value ? Py_True : Py_False)); }
-ValuePtr always_false(Executor& ex, PyObject*, const CallArgs&) { return boolean(ex, false); }
-ValuePtr always_true(Executor& ex, PyObject*, const CallArgs&) { return boolean(ex, true); }
+ValuePtr always_false(Executor& ex, PyObject*, const CallArgs&) { return ex.constant_bool(false); }
+ValuePtr always_true(Executor& ex, PyObject*, const CallArgs&) { return ex.constant_bool(true); }
 ValuePtr always_none(Executor& ex, PyObject*, const CallArgs&) { return ex.none(); }
 
 // Asks the function itself: its answer is covered by the guard on torch's state, or cannot change.
-ValuePtr ask(Executor& ex, PyObject* callable, const CallArgs& args) { return fold_call(ex, callable, args); }
 
 ValuePtr argument(Executor& ex, const char* function, const CallArgs& args, const char* name) {
   return bind_arguments(ex, function, args, {name})[0];
@@ -41,15 +39,15 @@ bool holds_foreign_tensor(Executor& ex, const ValuePtr& value) {
 
 // has_torch_function(...): no plain tensor has one.
 ValuePtr has_torch_function(Executor& ex, PyObject*, const CallArgs& args) {
-  if (in_function_mode(ex)) return boolean(ex, true);
+  if (in_function_mode(ex)) return ex.constant_bool(true);
   for (const ValuePtr& value : args.positional)
-    if (holds_foreign_tensor(ex, value)) return boolean(ex, true);
-  return boolean(ex, false);
+    if (holds_foreign_tensor(ex, value)) return ex.constant_bool(true);
+  return ex.constant_bool(false);
 }
 
 ValuePtr is_tensor(Executor& ex, PyObject*, const CallArgs& args) {
-  return boolean(ex, is_instance_of(argument(ex, "is_tensor", args, "obj"),
-                                    reinterpret_cast<PyTypeObject*>(library_object("torch", "Tensor"))));
+  return ex.constant_bool(is_instance_of(argument(ex, "is_tensor", args, "obj"),
+                                         reinterpret_cast<PyTypeObject*>(library_object("torch", "Tensor"))));
 }
 
 // torch.f(x) where x.f() answers.
@@ -154,7 +152,7 @@ ValuePtr parse_to(Executor& ex, PyObject* callable, const CallArgs& args) {
 ValuePtr take_each_others_content(Executor& ex, PyObject*, const CallArgs& args) {
   if (!std::ranges::all_of(args.positional, tensor_of))
     break_graph("CD0401", "_has_compatible_shallow_copy_type");
-  return boolean(ex, true);
+  return ex.constant_bool(true);
 }
 
 // torch.jit.annotate(type, value) is the value.
@@ -162,15 +160,15 @@ ValuePtr annotated(Executor& ex, PyObject*, const CallArgs& args) {
   return bind_arguments(ex, "annotate", args, {"the_type", "the_value"})[1];
 }
 
-constexpr SpecialRow kRows[] = {
+constexpr SpecialRow kTorchRows[] = {
     {"torch.autograd.grad", torch_autograd_grad},
     {"torch.jit.annotate", annotated},
     // What a class has for a lazy property; it is looked at by isinstance alone.
-    {"torch.distributions.utils._lazy_property_and_property", ask},
+    {"torch.distributions.utils._lazy_property_and_property", fold_call},
     {"torch._C._has_torch_function",
      [](Executor& ex, PyObject* f, const CallArgs& args) -> ValuePtr {
        if (args.positional.size() != 1) break_graph("CD0401", "has_torch_function");
-       return boolean(ex, in_function_mode(ex) || holds_foreign_tensor(ex, args.positional[0]));
+       return ex.constant_bool(in_function_mode(ex) || holds_foreign_tensor(ex, args.positional[0]));
      }},
     {"torch._C._has_torch_function_unary", has_torch_function},
     {"torch._C._has_torch_function_variadic", has_torch_function},
@@ -187,19 +185,19 @@ constexpr SpecialRow kRows[] = {
     {"torch.broadcast_shapes", broadcast_shapes},
     {"torch._C._infer_size", broadcast_shapes},
     {"torch.Size", make_size_from},
-    {"torch.promote_types", ask},
-    {"torch.can_cast", ask},
-    {"torch.finfo", ask},
-    {"torch.iinfo", ask},
-    {"torch.device", ask},
-    {"torch._C._get_default_device", ask},
-    {"torch.cuda.is_available", ask},
-    {"torch.cuda.is_bf16_supported", ask},
-    {"torch.cuda.device_count", ask},
-    {"torch.cuda.current_device", ask},
-    {"torch.cuda.is_current_stream_capturing", ask},
-    {"torch.cuda.get_device_capability", ask},
-    {"torch.cuda.get_device_name", ask},
+    {"torch.promote_types", fold_call},
+    {"torch.can_cast", fold_call},
+    {"torch.finfo", fold_call},
+    {"torch.iinfo", fold_call},
+    {"torch.device", fold_call},
+    {"torch._C._get_default_device", fold_call},
+    {"torch.cuda.is_available", fold_call},
+    {"torch.cuda.is_bf16_supported", fold_call},
+    {"torch.cuda.device_count", fold_call},
+    {"torch.cuda.current_device", fold_call},
+    {"torch.cuda.is_current_stream_capturing", fold_call},
+    {"torch.cuda.get_device_capability", fold_call},
+    {"torch.cuda.get_device_name", fold_call},
     {"torch._C._len_torch_dispatch_stack",
      [](Executor& ex, PyObject*, const CallArgs&) { return ex.constant_int(0); }},
     {"torch._C._get_tracing_state", always_none},
@@ -216,9 +214,9 @@ constexpr SpecialRow kRows[] = {
     {"torch._utils.is_compiling", always_true},
     {"torch._dynamo.is_compiling", always_true},
     {"torch.onnx.is_in_onnx_export", always_false},
-    {"torch.distributed.is_available", ask},
-    {"torch.are_deterministic_algorithms_enabled", ask},
-    {"torch._C._get_deterministic_algorithms", ask},
+    {"torch.distributed.is_available", fold_call},
+    {"torch.are_deterministic_algorithms_enabled", fold_call},
+    {"torch._C._get_deterministic_algorithms", fold_call},
     {"torch._C._are_functorch_transforms_active", always_false},
     {"torch._C._functorch.peek_interpreter_stack", always_none},
     {"torch.overrides.is_tensor_like", is_tensor},
@@ -230,6 +228,6 @@ constexpr SpecialRow kRows[] = {
 
 }  // namespace
 
-std::span<const SpecialRow> torch_query_functions() { return kRows; }
+std::span<const SpecialRow> torch_query_functions() { return kTorchRows; }
 
 }  // namespace cdynamo::symbolic

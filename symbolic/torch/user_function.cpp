@@ -21,16 +21,18 @@ using graph::Value;
 constexpr const char* kBackward = "the backward of a Function";
 constexpr const char* kModuleHook = "a backward hook of a module";
 
-[[noreturn]] void refuse(const char* why) { break_graph("CD0404", std::string("a Function ") + why); }
+[[noreturn]] void refuse_function(const char* why) {
+  break_graph("CD0404", std::string("a Function ") + why);
+}
 
 // ---- the call
 
 // What a call of apply changes while it lasts.
-class CallScope {
+class ApplyScope {
  public:
-  explicit CallScope(Executor& ex)
+  explicit ApplyScope(Executor& ex)
       : ex_(ex), capture_(torch_capture(ex)), autocast_(capture_.autocast.devices) {}
-  ~CallScope() {
+  ~ApplyScope() {
     while (ex_.state().isolated_regions.size() > regions_before_) ex_.leave_isolated_region();
     capture_.autocast.devices = autocast_;
   }
@@ -46,17 +48,17 @@ class CallScope {
 // Function.apply(cls, *args). One call of the user's; backends in Python see nothing of its inside.
 ValuePtr call_apply(Executor& ex, PyObject*, const CallArgs& args) {
   PyObject* cls = args.positional.empty() ? nullptr : args.positional[0]->real_object();
-  if (!cls) refuse("that is not known");
+  if (!cls) refuse_function("that is not known");
   CallArgs own = args;
   own.positional.erase(own.positional.begin());
   PyObject* named = python_side(PythonSide::kApplyOf);
   PyRef target = checked(PyObject_CallOneArg(named, cls));
   return recorded_call(ex, "call_function", std::move(target), own, [&]() -> ValuePtr {
-    const CallScope scope(ex);
+    const ApplyScope scope(ex);
     try {
       return polyfill(ex, PythonSide::kTorchPolyfills, "function_apply")->call(ex, args);
     } catch (const PythonRaise&) {
-      if (scope.in_backward()) refuse("whose backward raises");
+      if (scope.in_backward()) refuse_function("whose backward raises");
       throw;
     }
   });
@@ -64,14 +66,14 @@ ValuePtr call_apply(Executor& ex, PyObject*, const CallArgs& args) {
 
 // is_batched(): whether the call is one of torch.vmap's.
 ValuePtr is_batched(Executor& ex, PyObject*, const CallArgs&) {
-  return make_bool(ex, !tensor_capture(ex).batches.empty());
+  return ex.constant_bool(!tensor_capture(ex).batches.empty());
 }
 
 // around_backward(function, results): a call that enters the backward of hooks, which read these results of a module.
 ValuePtr around_backward(Executor& ex, PyObject* callable, const CallArgs& args) {
   const ValuePtr function = args.positional.at(0), results = args.positional.at(1);
   return recorded_call(ex, "call_function", PyRef::borrow(callable), positional({results}), [&] {
-    const CallScope scope(ex);
+    const ApplyScope scope(ex);
     try {
       return function->call(ex, positional({results}));
     } catch (const PythonRaise&) {
@@ -95,17 +97,17 @@ ValuePtr own_tensor(Executor& ex, PyObject*, const CallArgs& args) {
   const bool own = value && value->node && value->id >= position && !capture.base_of.count(value) &&
                    !capture.storage_of.count(value);
   if (own) return args.positional[0];
-  if (!value) refuse("whose result is not in the graph");
+  if (!value) refuse_function("whose result is not in the graph");
   return make_tensor(ex, append_call1(ex, "clone", {value}));
 }
 
 // ---- the backward
 
-std::vector<Value*> values_of(Executor& ex, const ValuePtr& tuple) {
+std::vector<Value*> gradients_of(Executor& ex, const ValuePtr& tuple) {
   std::vector<Value*> values;
   for (const ValuePtr& item : items_of(ex, tuple)) {
     values.push_back(graph_value(item));
-    if (!values.back()) refuse("whose gradient is not in the graph");
+    if (!values.back()) refuse_function("whose gradient is not in the graph");
   }
   return values;
 }
@@ -120,7 +122,7 @@ ValuePtr enter_backward(Executor& ex, PyObject*, const CallArgs& args) {
   capture.autocast.disable();
   capture.backward_begins.push_back(ex.graph().nodes.size());
   std::vector<ValuePtr> grad_outputs;
-  for (const Value* of : values_of(ex, args.positional.at(0)))
+  for (const Value* of : gradients_of(ex, args.positional.at(0)))
     grad_outputs.push_back(make_tensor(ex, new_grad_output(ex.graph(), of)));
   return make_tuple(ex, std::move(grad_outputs));
 }
@@ -136,10 +138,10 @@ void note_history(Executor& ex, Value* output) {
 // Function, in terms of the grad_outputs of these outputs; the last two are those of core.function.
 ValuePtr leave_backward(Executor& ex, PyObject*, const CallArgs& args) {
   TensorCapture& capture = tensor_capture(ex);
-  const std::vector<Value*> grad_outputs = values_of(ex, args.positional.at(0)),
-                            outputs = values_of(ex, args.positional.at(1)),
-                            inputs = values_of(ex, args.positional.at(2)),
-                            gradients = values_of(ex, args.positional.at(3));
+  const std::vector<Value*> grad_outputs = gradients_of(ex, args.positional.at(0)),
+                            outputs = gradients_of(ex, args.positional.at(1)),
+                            inputs = gradients_of(ex, args.positional.at(2)),
+                            gradients = gradients_of(ex, args.positional.at(3));
   const graph::Sym optional(PyLong_AsLongLong(constant_object(args.positional.at(4))));
   std::vector<graph::Sym> places;
   for (const ValuePtr& place : items_of(ex, args.positional.at(5)))
@@ -162,11 +164,11 @@ ValuePtr leave_backward(Executor& ex, PyObject*, const CallArgs& args) {
 ValuePtr once_differentiable(Executor& ex, PyObject*, const CallArgs& args) {
   Value* value = graph_value(args.positional.at(0));
   if (!value || (ex.state().request.leaves_loops && args.positional.size() == 1))
-    refuse("whose backward is once_differentiable");
+    refuse_function("whose backward is once_differentiable");
   return make_tensor(ex, append_call1(ex, kOnceDifferentiable, {value}));
 }
 
-constexpr SpecialRow kRows[] = {
+constexpr SpecialRow kUserFunctionRows[] = {
     {"torch.autograd.function.Function.apply.__func__", call_apply},
     {"torch._C._FunctionBase.__dict__.apply", call_apply},  // Function's from torch 2.14 on
     {"cdynamo.polyfills.rules.graph_position", graph_position},
@@ -180,6 +182,6 @@ constexpr SpecialRow kRows[] = {
 
 }  // namespace
 
-std::span<const SpecialRow> user_function_rules() { return kRows; }
+std::span<const SpecialRow> user_function_rules() { return kUserFunctionRows; }
 
 }  // namespace cdynamo::symbolic

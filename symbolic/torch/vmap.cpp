@@ -19,23 +19,23 @@ using graph::Value;
 
 constexpr const char* kRegion = "torch.vmap";
 
-[[noreturn]] void refuse(const char* why) { break_graph("CD0404", std::string("torch.vmap ") + why); }
+[[noreturn]] void refuse_vmap(const char* why) { break_graph("CD0404", std::string("torch.vmap ") + why); }
 
-std::vector<Value*> values_of(Executor& ex, const ValuePtr& tuple) {
+std::vector<Value*> batched_values(Executor& ex, const ValuePtr& tuple) {
   std::vector<Value*> values;
   for (const ValuePtr& item : items_of(ex, tuple)) {
     Value* value = dynamic_cast<TensorValue*>(item.get()) ? graph_value(item) : nullptr;
-    if (!value) refuse("of what is no tensor of the graph");
+    if (!value) refuse_vmap("of what is no tensor of the graph");
     values.push_back(value);
   }
   return values;
 }
 
 // What a call changes while it lasts.
-class CallScope {
+class VmapScope {
  public:
-  explicit CallScope(Executor& ex) : ex_(ex), capture_(torch_capture(ex)) {}
-  ~CallScope() {
+  explicit VmapScope(Executor& ex) : ex_(ex), capture_(torch_capture(ex)) {}
+  ~VmapScope() {
     while (ex_.state().isolated_regions.size() > regions_before_) ex_.leave_isolated_region();
     capture_.batches.resize(batches_before_);
   }
@@ -50,13 +50,13 @@ class CallScope {
 // One call of the user's; backends in Python could not call what it is given.
 template <const char* name>
 ValuePtr call(Executor& ex, PyObject* callable, const CallArgs& args) {
-  if (!ex.state().request.is_native) refuse("for a backend in Python");
+  if (!ex.state().request.is_native) refuse_vmap("for a backend in Python");
   return recorded_call(ex, "call_function", PyRef::borrow(callable), args, [&]() -> ValuePtr {
-    const CallScope scope(ex);
+    const VmapScope scope(ex);
     try {
       return polyfill(ex, PythonSide::kTorchPolyfills, name)->call(ex, args);
     } catch (const PythonRaise&) {
-      refuse("of a function that raises");
+      refuse_vmap("of a function that raises");
     }
   });
 }
@@ -81,7 +81,7 @@ Value* add_example(Executor& ex, graph::TensorType type, bool requires_grad) {
 
 // example_of(tensor): one of the batch along its first dim.
 ValuePtr example_of(Executor& ex, PyObject*, const CallArgs& args) {
-  const Value* batch = values_of(ex, make_tuple(ex, {args.positional.at(0)})).at(0);
+  const Value* batch = batched_values(ex, make_tuple(ex, {args.positional.at(0)})).at(0);
   graph::TensorType type = batch->type;
   type.sizes.erase(type.sizes.begin());
   type.strides.erase(type.strides.begin());
@@ -90,7 +90,7 @@ ValuePtr example_of(Executor& ex, PyObject*, const CallArgs& args) {
 
 // example_like(tensor): one of a batch of such tensors, which is made later.
 ValuePtr example_like(Executor& ex, PyObject*, const CallArgs& args) {
-  graph::TensorType type = values_of(ex, make_tuple(ex, {args.positional.at(0)})).at(0)->type;
+  graph::TensorType type = batched_values(ex, make_tuple(ex, {args.positional.at(0)})).at(0)->type;
   type.strides = graph::contiguous_strides(type.sizes);
   return make_tensor(ex, add_example(ex, std::move(type), false));
 }
@@ -115,27 +115,28 @@ class Checker {
 
   void check(graph::Node& node) {
     if (node.op->family == graph::Family::kLibrary && !is_aten(node))
-      refuse("of what is not in the operator table, and no operator of PyTorch's own");
+      refuse_vmap("of what is not in the operator table, and no operator of PyTorch's own");
     if (node.framework == graph::Framework::kNumpy || node.op->name == "from_numpy")
-      refuse("of NumPy's functions");
+      refuse_vmap("of NumPy's functions");
     if (node.op->effects == graph::Effects::kDraws || node.op->family == graph::Family::kRandom)
-      refuse("of random numbers");
+      refuse_vmap("of random numbers");
     bool any = false;
     graph::for_each_operand(node, [&](Value*& operand) { any |= varies(operand); });
     if (node.in_place) {
       const Value* base = base_of(capture_, std::get<Value*>(node.args.at(0)));
       if (std::ranges::find(batch_.examples, base) != batch_.examples.end())
-        refuse("of a function that writes to its argument");
-      if (any && !varying_.contains(base)) refuse("that writes a batch to what is none");
+        refuse_vmap("of a function that writes to its argument");
+      if (any && !varying_.contains(base)) refuse_vmap("that writes a batch to what is none");
     }
     if (any) varying_.insert(node.results.begin(), node.results.end());
   }
   // Eager expands what does not vary: each example has the same memory.
   void check_output(const Value* output, bool varies_in_eager) const {
-    if (varies_in_eager && !varies(output)) refuse("that gives what is the same for all");
+    if (varies_in_eager && !varies(output)) refuse_vmap("that gives what is the same for all");
     const Value* base = base_of(capture_, output);
     const bool is_example = std::ranges::find(batch_.examples, base) != batch_.examples.end();
-    if (is_example || base->id < batch_.first_value) refuse("that gives a view of what is there already");
+    if (is_example || base->id < batch_.first_value)
+      refuse_vmap("that gives a view of what is there already");
   }
 
  private:
@@ -171,11 +172,11 @@ void try_to_batch(Executor& ex, const std::vector<graph::Arg>& args) {
 // examples.
 ValuePtr leave_batch(Executor& ex, PyObject*, const CallArgs& args) {
   TensorCapture& capture = tensor_capture(ex);
-  const std::vector<Value*> batched = values_of(ex, args.positional.at(0)),
-                            outputs = values_of(ex, args.positional.at(1));
+  const std::vector<Value*> batched = batched_values(ex, args.positional.at(0)),
+                            outputs = batched_values(ex, args.positional.at(1));
   const TensorCapture::Batch batch = std::move(capture.batches.back());
   capture.batches.pop_back();
-  if (batched.size() != batch.examples.size()) refuse("of another number of examples");
+  if (batched.size() != batch.examples.size()) refuse_vmap("of another number of examples");
   auto node = std::next(ex.graph().nodes.begin(), static_cast<ptrdiff_t>(batch.first_node));
   Checker checker(capture, batch);
   for (const Value* example : batch.examples) capture.of_one_example.insert(example->id);
@@ -203,7 +204,7 @@ ValuePtr leave_batch(Executor& ex, PyObject*, const CallArgs& args) {
 
 constexpr char kVmap[] = "func_vmap", kJacrev[] = "jacrev_call", kJacfwd[] = "jacfwd_call";
 
-constexpr SpecialRow kRows[] = {
+constexpr SpecialRow kVmapRows[] = {
     {"torch._functorch.vmap.vmap_impl", call<kVmap>},
     {"cdynamo.polyfills.rules.called_jacrev", call<kJacrev>},
     {"cdynamo.polyfills.rules.called_jacfwd", call<kJacfwd>},
@@ -216,6 +217,6 @@ constexpr SpecialRow kRows[] = {
 
 }  // namespace
 
-std::span<const SpecialRow> vmap_rules() { return kRows; }
+std::span<const SpecialRow> vmap_rules() { return kVmapRows; }
 
 }  // namespace cdynamo::symbolic

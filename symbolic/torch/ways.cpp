@@ -8,7 +8,7 @@
 namespace cdynamo::symbolic {
 namespace {
 
-constexpr SpecialRow kRows[] = {
+constexpr SpecialRow kWayRows[] = {
     // enter_way(condition, if_true)
     {"cdynamo.polyfills.rules.enter_way",
      [](Executor& ex, PyObject*, const CallArgs& args) -> ValuePtr {
@@ -26,6 +26,6 @@ constexpr SpecialRow kRows[] = {
 
 }  // namespace
 
-std::span<const SpecialRow> way_rules() { return kRows; }
+std::span<const SpecialRow> way_rules() { return kWayRows; }
 
 }  // namespace cdynamo::symbolic

@@ -55,8 +55,6 @@ ValuePtr tuple_field(Executor& ex, PyObject* descriptor, const ValuePtr& self) {
   return tuple->get_item(ex, ex.constant(PyRef::borrow(index)));
 }
 
-ValuePtr constant_value(Executor& ex, PyObject* object) { return ex.wrap(object, constant_source(object)); }
-
 ValuePtr class_entry(Executor& ex, PyObject* object) { return ex.wrap(object, class_entry_source(object)); }
 
 ValuePtr bind_property(Executor& ex, PyObject* descriptor, const ValuePtr& self) {
@@ -165,7 +163,7 @@ ValuePtr bind_descriptor(Executor& ex, PyObject* descriptor, const ValuePtr& sel
 namespace {
 
 // object_init (Objects/typeobject.c): arguments are for a __new__ that looks at them.
-void refuse_excess_arguments(Executor& ex, PyTypeObject* type, const CallArgs& args) {
+void refuse_arguments_of_init(Executor& ex, PyTypeObject* type, const CallArgs& args) {
   if (args.positional.empty() && args.keywords.empty()) return;
   if (type->tp_init != PyBaseObject_Type.tp_init)
     raise_error(ex, PyExc_TypeError,
@@ -180,7 +178,7 @@ void refuse_excess_arguments(Executor& ex, PyTypeObject* type, const CallArgs& a
 ValuePtr call_object_method(Executor& ex, std::string_view name, const ValuePtr& self, const CallArgs& args) {
   auto* object = dynamic_cast<UserObjectValue*>(self.get());
   if (name == "__init__") {
-    refuse_excess_arguments(ex, self->type(), args);
+    refuse_arguments_of_init(ex, self->type(), args);
     return ex.none();
   }
   if (name == "__init_subclass__") return ex.none();
@@ -188,7 +186,7 @@ ValuePtr call_object_method(Executor& ex, std::string_view name, const ValuePtr&
     require_count(ex, "__eq__", args, 1, 1);
     bool same = same_object(ex, self, args.positional[0]);
     if (!same) return ex.constant(PyRef::borrow(Py_NotImplemented));
-    return make_bool(ex, name == "__eq__");
+    return ex.constant_bool(name == "__eq__");
   }
   if (name == "__getattribute__") {
     require_count(ex, "__getattribute__", args, 1, 1);
@@ -230,11 +228,11 @@ ValuePtr call_type_method(Executor& ex, std::string_view name, const ValuePtr& s
   if (cls && name == "__call__") return cls->construct(ex, args);
   if (cls && name == "__init__") return ex.none();
   if (is_class && one && name == "__instancecheck__")
-    return make_bool(ex, PyType_IsSubtype(args.positional[0]->type(), type));
+    return ex.constant_bool(PyType_IsSubtype(args.positional[0]->type(), type));
   if (is_class && one && name == "__subclasscheck__") {
     PyObject* other = args.positional[0]->real_object();
     if (other && PyType_Check(other))
-      return make_bool(ex, PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(other), type));
+      return ex.constant_bool(PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(other), type));
   }
   if (is_class && one && name == "__getattribute__")
     return self->get_attribute(ex, string_argument(ex, args.positional[0]).get());
@@ -329,7 +327,7 @@ ValuePtr BoundDescriptorValue::compare(Executor& ex, int py_op, const ValuePtr& 
   auto* method = dynamic_cast<BoundDescriptorValue*>(other.get());
   if (!method || (py_op != Py_EQ && py_op != Py_NE)) return nullptr;
   const bool equal = descriptor_.get() == method->descriptor_.get() && same_object(ex, self_, method->self_);
-  return make_bool(ex, equal == (py_op == Py_EQ));
+  return ex.constant_bool(equal == (py_op == Py_EQ));
 }
 
 // Bound by the descriptor: by its name, self may have another method (that of a class before super()'s).

@@ -85,11 +85,11 @@ ValuePtr to_bytes(Executor& ex, const CallArgs& args) { return convert(ex, "byte
 
 ValuePtr to_bool(Executor& ex, const CallArgs& args) {
   require_count(ex, "bool", args, 0, 1);
-  if (args.positional.empty()) return make_bool(ex, false);
+  if (args.positional.empty()) return ex.constant_bool(false);
   if (dynamic_cast<DataBoolValue*>(args.positional[0].get())) return args.positional[0];
   std::optional<bool> truth = args.positional[0]->truth(ex);
   if (!truth) truth = follow_branch(ex, args.positional[0]);
-  if (truth) return make_bool(ex, *truth);
+  if (truth) return ex.constant_bool(*truth);
   return call_method(ex, args.positional[0], "__bool__");
 }
 ValuePtr to_str(Executor& ex, const CallArgs& args) {

@@ -91,7 +91,7 @@ ValuePtr BuiltinMethodValue::compare(Executor& ex, int py_op, const ValuePtr& ot
   auto* method = dynamic_cast<BuiltinMethodValue*>(other.get());
   if (!method || (py_op != Py_EQ && py_op != Py_NE)) return nullptr;
   const bool equal = &row_ == &method->row_ && same_object(ex, self_, method->self_);
-  return make_bool(ex, equal == (py_op == Py_EQ));
+  return ex.constant_bool(equal == (py_op == Py_EQ));
 }
 
 RecipePtr BuiltinMethodValue::recipe(Executor& ex) {

@@ -50,32 +50,32 @@ ValuePtr len(Executor& ex, const CallArgs& args) {
 }
 ValuePtr isinstance(Executor& ex, const CallArgs& args) {
   require_count(ex, "isinstance", args, 2, 2);
-  return make_bool(ex, is_instance(ex, args.positional[0], args.positional[1]));
+  return ex.constant_bool(is_instance(ex, args.positional[0], args.positional[1]));
 }
 ValuePtr issubclass(Executor& ex, const CallArgs& args) {
   require_count(ex, "issubclass", args, 2, 2);
-  return make_bool(ex, is_subclass(ex, args.positional[0], args.positional[1]));
+  return ex.constant_bool(is_subclass(ex, args.positional[0], args.positional[1]));
 }
 // What ABCMeta's methods call.
 ValuePtr abc_instancecheck(Executor& ex, const CallArgs& args) {
   require_count(ex, "_abc_instancecheck", args, 2, 2);
   PyObject* cls = args.positional[0]->real_object();
   if (!cls || !PyType_Check(cls)) break_graph("CD0216", args.positional[0]->describe());
-  return make_bool(ex, is_plain_instance(ex, args.positional[1], cls));
+  return ex.constant_bool(is_plain_instance(ex, args.positional[1], cls));
 }
 ValuePtr abc_subclasscheck(Executor& ex, const CallArgs& args) {
   require_count(ex, "_abc_subclasscheck", args, 2, 2);
   PyObject *cls = args.positional[0]->real_object(), *type = args.positional[1]->real_object();
   if (!cls || !type || !PyType_Check(cls) || !PyType_Check(type))
     break_graph("CD0216", args.positional[0]->describe());
-  return make_bool(ex, is_plain_subclass(ex, reinterpret_cast<PyTypeObject*>(type), cls));
+  return ex.constant_bool(is_plain_subclass(ex, reinterpret_cast<PyTypeObject*>(type), cls));
 }
 
 ValuePtr callable(Executor& ex, const CallArgs& args) {
   require_count(ex, "callable", args, 1, 1);
   PyTypeObject* type = args.positional[0]->type();
   guard_class(ex, type);
-  return make_bool(ex, type->tp_call != nullptr);
+  return ex.constant_bool(type->tp_call != nullptr);
 }
 
 ValuePtr sorted(Executor& ex, const CallArgs& args) {
@@ -181,15 +181,15 @@ ValuePtr any_true(Executor& ex, const CallArgs& args) {
   require_count(ex, "any", args, 1, 1);
   ValuePtr iterator = iterate_value(ex, args.positional[0]);
   while (ValuePtr item = next_value(ex, iterator))
-    if (is_true(ex, item)) return make_bool(ex, true);
-  return make_bool(ex, false);
+    if (is_true(ex, item)) return ex.constant_bool(true);
+  return ex.constant_bool(false);
 }
 ValuePtr all_true(Executor& ex, const CallArgs& args) {
   require_count(ex, "all", args, 1, 1);
   ValuePtr iterator = iterate_value(ex, args.positional[0]);
   while (ValuePtr item = next_value(ex, iterator))
-    if (!is_true(ex, item)) return make_bool(ex, false);
-  return make_bool(ex, true);
+    if (!is_true(ex, item)) return ex.constant_bool(false);
+  return ex.constant_bool(true);
 }
 
 // ---- numbers
@@ -266,7 +266,7 @@ ValuePtr get_attribute(Executor& ex, const CallArgs& args) {
 ValuePtr has_attribute(Executor& ex, const CallArgs& args) {
   require_count(ex, "hasattr", args, 2, 2);
   PyRef name = string_argument(ex, args.positional[1]);
-  return make_bool(ex, get_attribute_or_null(ex, args.positional[0], name.get()) != nullptr);
+  return ex.constant_bool(get_attribute_or_null(ex, args.positional[0], name.get()) != nullptr);
 }
 ValuePtr set_attribute(Executor& ex, const CallArgs& args) {
   require_count(ex, "setattr", args, 3, 3);
@@ -396,7 +396,7 @@ ValuePtr directory(Executor& ex, const CallArgs& args) {
 }
 ValuePtr introspect(Executor&, const CallArgs&) { break_graph("CD0219", "locals, eval or exec"); }
 
-constexpr BuiltinRow kFunctions[] = {
+constexpr BuiltinRow kBuiltinFunctions[] = {
     {"builtins", "len", len},
     {"builtins", "isinstance", isinstance},
     {"builtins", "issubclass", issubclass},
@@ -435,7 +435,7 @@ constexpr BuiltinRow kFunctions[] = {
 
 }  // namespace
 
-std::span<const BuiltinRow> builtin_functions() { return kFunctions; }
+std::span<const BuiltinRow> builtin_functions() { return kBuiltinFunctions; }
 
 // ---- what others call too
 

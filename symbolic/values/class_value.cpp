@@ -29,8 +29,6 @@ namespace cdynamo::symbolic {
 
 namespace {
 PyTypeObject* as_type(PyObject* object) { return reinterpret_cast<PyTypeObject*>(object); }
-ValuePtr constant_value(Executor& ex, PyObject* object) { return ex.wrap(object, constant_source(object)); }
-
 // The entry of a metaclass's method where it is written in Python; null: type's own.
 PyObject* python_meta_method(Executor& ex, PyTypeObject* meta, const char* name) {
   if (meta == &PyType_Type) return nullptr;
@@ -94,8 +92,8 @@ ValuePtr list_subclasses(Executor& ex, const ValuePtr& self, const CallArgs&) {
       ex, items_of(ex, ex.wrap(list.get(), derived_source(SourceKind::kSubclasses, constant_source(cls)))));
 }
 
-constexpr BuiltinMethodRow kMethods[] = {{"mro", method_resolution_order},
-                                         {"__subclasses__", list_subclasses}};
+constexpr BuiltinMethodRow kClassValueMethods[] = {{"mro", method_resolution_order},
+                                                   {"__subclasses__", list_subclasses}};
 
 }  // namespace
 
@@ -118,7 +116,7 @@ ValuePtr ClassValue::get_attribute(Executor& ex, PyObject* name) {
   if (text == "__subclasses__" || text == "mro") {
     const bool is_types_own = lookup_type(ex, type(), name) == _PyType_Lookup(&PyType_Type, name);
     if (!is_types_own || is_stand_in_) return SymbolicValue::get_attribute(ex, name);
-    return find_builtin_method(shared_from_this(), name, kMethods);
+    return find_builtin_method(shared_from_this(), name, kClassValueMethods);
   }
   PyObject* meta_attribute = lookup_type(ex, type(), name);
   if (meta_attribute && is_data_descriptor(ex, meta_attribute) && type() != &PyType_Type &&
@@ -275,10 +273,10 @@ ValuePtr ClassValue::compare(Executor& ex, int py_op, const ValuePtr& other) {
   // object_richcompare: != is the opposite of a class's own ==, and only what is the same is known to be equal.
   if (PyObject* own = py_op == Py_NE ? python_meta_method(ex, type(), "__eq__") : nullptr) {
     ValuePtr equal = by_metaclass(own);
-    return equal ? make_bool(ex, !is_true(ex, equal)) : nullptr;
+    return equal ? ex.constant_bool(!is_true(ex, equal)) : nullptr;
   }
   if ((py_op != Py_EQ && py_op != Py_NE) || !is_same_object(*other)) return nullptr;
-  return make_bool(ex, py_op == Py_EQ);
+  return ex.constant_bool(py_op == Py_EQ);
 }
 
 RecipePtr ClassValue::recipe(Executor&) {
@@ -380,7 +378,7 @@ ValuePtr ClassValue::construct(Executor& ex, const CallArgs& args) {
 
 namespace {
 // object_new (Objects/typeobject.c): arguments are for an __init__ that looks at them.
-void refuse_excess_arguments(Executor& ex, PyTypeObject* type, const CallArgs& args) {
+void refuse_arguments_of_new(Executor& ex, PyTypeObject* type, const CallArgs& args) {
   if (args.positional.empty() && args.keywords.empty()) return;
   if (type->tp_new != PyBaseObject_Type.tp_new)
     raise_error(ex, PyExc_TypeError, "object.__new__() takes exactly one argument (the type to instantiate)");
@@ -396,7 +394,7 @@ ValuePtr construct_builtin(Executor& ex, PyTypeObject* base, PyTypeObject* type,
   ValuePtr storage;
   auto first = [&]() -> ValuePtr { return args.positional.empty() ? nullptr : args.positional[0]; };
   if (base == &PyBaseObject_Type) {
-    refuse_excess_arguments(ex, type, args);
+    refuse_arguments_of_new(ex, type, args);
   } else if (base == &PyList_Type) {
     storage = new_list({});
   } else if (PyType_IsSubtype(base, &PyDict_Type)) {

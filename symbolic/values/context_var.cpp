@@ -45,7 +45,7 @@ ValuePtr reset(Executor& ex, const ValuePtr& self, const CallArgs& args) {
   return ex.none();
 }
 
-constexpr BuiltinMethodRow kMethods[] = {{"get", get}, {"set", set}, {"reset", reset}};
+constexpr BuiltinMethodRow kContextVarMethods[] = {{"get", get}, {"set", set}, {"reset", reset}};
 
 }  // namespace
 
@@ -94,7 +94,7 @@ void ContextVarValue::reset(Executor& ex, const ValuePtr& token) {
 }
 
 ValuePtr ContextVarValue::get_attribute(Executor& ex, PyObject* name) {
-  if (ValuePtr method = find_builtin_method(shared_from_this(), name, kMethods)) return method;
+  if (ValuePtr method = find_builtin_method(shared_from_this(), name, kContextVarMethods)) return method;
   if (PyUnicode_CompareWithASCIIString(name, "name") == 0)
     return ex.constant(checked(PyObject_GetAttr(variable_.get(), name)));
   return builtin_attribute(ex, shared_from_this(), name);

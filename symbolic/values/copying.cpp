@@ -226,13 +226,13 @@ ValuePtr deep_copy(Executor& ex, const CallArgs& args) {
   return Copier{ex, true}.copy(args.positional[0]);
 }
 
-constexpr BuiltinRow kFunctions[] = {
+constexpr BuiltinRow kCopyingFunctions[] = {
     {"copy", "copy", shallow_copy},
     {"copy", "deepcopy", deep_copy},
 };
 
 }  // namespace
 
-std::span<const BuiltinRow> copy_functions() { return kFunctions; }
+std::span<const BuiltinRow> copy_functions() { return kCopyingFunctions; }
 
 }  // namespace cdynamo::symbolic

@@ -193,7 +193,7 @@ ValuePtr reversed(Executor& ex, const ValuePtr& self, const CallArgs& args) {
   return new_deque_iterator(ex, self, true);
 }
 
-constexpr BuiltinMethodRow kMethods[] = {
+constexpr BuiltinMethodRow kDequeMethods[] = {
     {"append", append},
     {"appendleft", append_left},
     {"extend", extend},
@@ -261,7 +261,7 @@ class DequeIterator final : public IteratorValue {
 }  // namespace
 
 ValuePtr DequeValue::get_attribute(Executor& ex, PyObject* name) {
-  if (auto method = find_builtin_method(shared_from_this(), name, kMethods)) return method;
+  if (auto method = find_builtin_method(shared_from_this(), name, kDequeMethods)) return method;
   if (PyUnicode_CompareWithASCIIString(name, "maxlen") == 0)
     return max_length(ex) < 0 ? ex.none() : ex.constant_int(max_length_);
   return builtin_attribute(ex, shared_from_this(), name);

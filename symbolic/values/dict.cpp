@@ -455,7 +455,7 @@ ValuePtr DictValue::compare(Executor& ex, int py_op, const ValuePtr& other) {
       if (equal && ordered() && dict->ordered()) equal = values_equal(ex, mine[i].key, theirs[i].key);
     }
   }
-  return make_bool(ex, equal == (py_op == Py_EQ));
+  return ex.constant_bool(equal == (py_op == Py_EQ));
 }
 
 std::optional<std::vector<ValuePtr>> DictValue::unpack(Executor& ex) {

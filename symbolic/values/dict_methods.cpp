@@ -16,7 +16,7 @@ namespace {
 
 DictValue& dict_of(const ValuePtr& self) { return *dict_in(self); }
 
-ValuePtr get(Executor& ex, const ValuePtr& self, const CallArgs& args) {
+ValuePtr dict_get(Executor& ex, const ValuePtr& self, const CallArgs& args) {
   auto bound = bind_arguments(ex, "get", args, {"key", "default?"});
   if (ValuePtr value = dict_of(self).lookup(ex, bound[0])) return value;
   return bound[1] ? bound[1] : ex.none();
@@ -30,7 +30,7 @@ ValuePtr set_default(Executor& ex, const ValuePtr& self, const CallArgs& args) {
   return value;
 }
 
-ValuePtr pop(Executor& ex, const ValuePtr& self, const CallArgs& args) {
+ValuePtr dict_pop(Executor& ex, const ValuePtr& self, const CallArgs& args) {
   auto bound = bind_arguments(ex, "pop", args, {"key", "default?"});
   // An empty dict does not look at the key.
   DictValue& dict = dict_of(self);
@@ -65,7 +65,7 @@ ValuePtr view(Executor& ex, const ValuePtr& self, const CallArgs& args) {
   return std::make_shared<DictViewValue>(self, kind);
 }
 
-ValuePtr copy(Executor& ex, const ValuePtr& self, const CallArgs& args) {
+ValuePtr dict_copy(Executor& ex, const ValuePtr& self, const CallArgs& args) {
   require_count(ex, "copy", args, 0, 0);
   DictValue& dict = dict_of(self);
   auto copied = new_dict(dict.type());
@@ -74,7 +74,7 @@ ValuePtr copy(Executor& ex, const ValuePtr& self, const CallArgs& args) {
   return copied;
 }
 
-ValuePtr clear(Executor& ex, const ValuePtr& self, const CallArgs& args) {
+ValuePtr dict_clear(Executor& ex, const ValuePtr& self, const CallArgs& args) {
   require_count(ex, "clear", args, 0, 0);
   dict_of(self).clear(ex);
   return ex.none();
@@ -86,17 +86,17 @@ ValuePtr move_to_end(Executor& ex, const ValuePtr& self, const CallArgs& args) {
   return ex.none();
 }
 
-constexpr BuiltinMethodRow kMethods[] = {
-    {"get", get},
+constexpr BuiltinMethodRow kDictMethods[] = {
+    {"get", dict_get},
     {"items", view<DictViewKind::kItems>},
     {"keys", view<DictViewKind::kKeys>},
     {"values", view<DictViewKind::kValues>},
     {"setdefault", set_default},
-    {"pop", pop},
+    {"pop", dict_pop},
     {"popitem", pop_item},
     {"update", update},
-    {"copy", copy},
-    {"clear", clear},
+    {"copy", dict_copy},
+    {"clear", dict_clear},
     {"__init__", update},
 };
 constexpr BuiltinMethodRow kOrderedMethods[] = {{"move_to_end", move_to_end}};
@@ -104,7 +104,7 @@ constexpr BuiltinMethodRow kOrderedMethods[] = {{"move_to_end", move_to_end}};
 }  // namespace
 
 ValuePtr find_dict_method(Executor& ex, const ValuePtr& self, PyObject* name) {
-  if (auto method = find_builtin_method(self, name, kMethods)) return method;
+  if (auto method = find_builtin_method(self, name, kDictMethods)) return method;
   DictValue& dict = dict_of(self);
   if (dict.ordered()) return find_builtin_method(self, name, kOrderedMethods);
   if (dict.default_factory() && PyUnicode_CompareWithASCIIString(name, "default_factory") == 0)

@@ -29,8 +29,8 @@ ValuePtr is_disjoint(Executor& ex, const ValuePtr& self, const CallArgs& args) {
   require_count(ex, "isdisjoint", args, 1, 1);
   ValuePtr iterator = iterate_value(ex, args.positional[0]);
   while (ValuePtr item = next_value(ex, iterator))
-    if (self->contains(ex, item)) return make_bool(ex, false);
-  return make_bool(ex, true);
+    if (self->contains(ex, item)) return ex.constant_bool(false);
+  return ex.constant_bool(true);
 }
 constexpr BuiltinMethodRow kViewMethods[] = {{"isdisjoint", is_disjoint}};
 }  // namespace

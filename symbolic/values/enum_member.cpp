@@ -136,7 +136,7 @@ ValuePtr EnumMemberValue::compare(Executor& ex, int py_op, const ValuePtr& other
   if (py_op == Py_NE)
     if (const ValuePtr method = method_of_enum(ex, shared_from_this(), "__eq__")) {
       const ValuePtr equal = implemented(method->call(ex, positional({other})));
-      return equal ? make_bool(ex, !is_true(ex, equal)) : nullptr;
+      return equal ? ex.constant_bool(!is_true(ex, equal)) : nullptr;
     }
   return ConstantValue::compare(ex, py_op, other);
 }

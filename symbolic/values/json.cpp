@@ -113,15 +113,15 @@ ValuePtr make_iterencode(Executor& ex, const CallArgs& args) {
 
 constexpr const char* kDumps = "dumps";
 constexpr const char* kLoads = "loads";
-constexpr BuiltinRow kFunctions[] = {{"json", kDumps, fold<kDumps>},
-                                     {"json", kLoads, fold<kLoads>},
-                                     {"json.encoder", "_make_iterencode", make_iterencode},
-                                     {"pickle", kDumps, pickled},
-                                     {"pprint", "pformat", pretty},
-                                     {"pprint", "pprint", pretty_print}};
+constexpr BuiltinRow kJsonFunctions[] = {{"json", kDumps, fold<kDumps>},
+                                         {"json", kLoads, fold<kLoads>},
+                                         {"json.encoder", "_make_iterencode", make_iterencode},
+                                         {"pickle", kDumps, pickled},
+                                         {"pprint", "pformat", pretty},
+                                         {"pprint", "pprint", pretty_print}};
 
 }  // namespace
 
-std::span<const BuiltinRow> json_functions() { return kFunctions; }
+std::span<const BuiltinRow> json_functions() { return kJsonFunctions; }
 
 }  // namespace cdynamo::symbolic

@@ -44,11 +44,11 @@ ValuePtr unary(Executor& ex, const CallArgs& args) {
 }
 ValuePtr not_true(Executor& ex, const CallArgs& args) {
   require_count(ex, "not_", args, 1, 1);
-  return make_bool(ex, !is_true(ex, args.positional[0]));
+  return ex.constant_bool(!is_true(ex, args.positional[0]));
 }
 ValuePtr truth(Executor& ex, const CallArgs& args) {
   require_count(ex, "truth", args, 1, 1);
-  return make_bool(ex, is_true(ex, args.positional[0]));
+  return ex.constant_bool(is_true(ex, args.positional[0]));
 }
 bool is_one_object(Executor& ex, const CallArgs& args) {
   const bool same = same_object(ex, args.positional[0], args.positional[1]);
@@ -57,11 +57,11 @@ bool is_one_object(Executor& ex, const CallArgs& args) {
 }
 ValuePtr is_same(Executor& ex, const CallArgs& args) {
   require_count(ex, "is_", args, 2, 2);
-  return make_bool(ex, is_one_object(ex, args));
+  return ex.constant_bool(is_one_object(ex, args));
 }
 ValuePtr is_not_same(Executor& ex, const CallArgs& args) {
   require_count(ex, "is_not", args, 2, 2);
-  return make_bool(ex, !is_one_object(ex, args));
+  return ex.constant_bool(!is_one_object(ex, args));
 }
 ValuePtr get_item(Executor& ex, const CallArgs& args) {
   require_count(ex, "getitem", args, 2, 2);
@@ -79,7 +79,7 @@ ValuePtr delete_item(Executor& ex, const CallArgs& args) {
 }
 ValuePtr contains(Executor& ex, const CallArgs& args) {
   require_count(ex, "contains", args, 2, 2);
-  return make_bool(ex, args.positional[0]->contains(ex, args.positional[1]));
+  return ex.constant_bool(args.positional[0]->contains(ex, args.positional[1]));
 }
 ValuePtr index(Executor& ex, const CallArgs& args) {
   require_count(ex, "index", args, 1, 1);
@@ -287,7 +287,7 @@ ValuePtr tee(Executor& ex, const CallArgs& args) {
   return polyfill(ex, PythonSide::kItertoolsPolyfills, "tee")->call(ex, args);
 }
 
-constexpr BuiltinRow kFunctions[] = {
+constexpr BuiltinRow kLibraryFunctions[] = {
     {"operator", "add", binary<kNbAdd>},
     {"operator", "and_", binary<kNbAnd>},
     {"operator", "floordiv", binary<kNbFloorDivide>},
@@ -377,6 +377,6 @@ constexpr BuiltinRow kFunctions[] = {
 
 }  // namespace
 
-std::span<const BuiltinRow> library_functions() { return kFunctions; }
+std::span<const BuiltinRow> library_functions() { return kLibraryFunctions; }
 
 }  // namespace cdynamo::symbolic

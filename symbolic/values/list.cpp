@@ -100,13 +100,13 @@ namespace {
 
 ListValue& list_of(const ValuePtr& self) { return *list_in(self); }
 
-ValuePtr append(Executor& ex, const ValuePtr& self, const CallArgs& args) {
+ValuePtr list_append(Executor& ex, const ValuePtr& self, const CallArgs& args) {
   require_count(ex, "list.append", args, 1, 1);
   list_of(self).append(ex, args.positional[0]);
   return ex.none();
 }
 
-ValuePtr extend(Executor& ex, const ValuePtr& self, const CallArgs& args) {
+ValuePtr list_extend(Executor& ex, const ValuePtr& self, const CallArgs& args) {
   require_count(ex, "list.extend", args, 1, 1);
   const ValuePtr& iterable = args.positional[0];
   if (iterable->type() == &PyList_Type || iterable->type() == &PyTuple_Type) {
@@ -125,7 +125,7 @@ ValuePtr extend(Executor& ex, const ValuePtr& self, const CallArgs& args) {
   return ex.none();
 }
 
-ValuePtr insert(Executor& ex, const ValuePtr& self, const CallArgs& args) {
+ValuePtr list_insert(Executor& ex, const ValuePtr& self, const CallArgs& args) {
   require_count(ex, "insert", args, 2, 2);
   Py_ssize_t index = index_argument(ex, args.positional[0]);
   std::vector<ValuePtr>& items = list_of(self).mutable_items(ex);
@@ -135,7 +135,7 @@ ValuePtr insert(Executor& ex, const ValuePtr& self, const CallArgs& args) {
   return ex.none();
 }
 
-ValuePtr pop(Executor& ex, const ValuePtr& self, const CallArgs& args) {
+ValuePtr list_pop(Executor& ex, const ValuePtr& self, const CallArgs& args) {
   require_count(ex, "pop", args, 0, 1);
   ListValue& list = list_of(self);
   Py_ssize_t size = static_cast<Py_ssize_t>(list.size(ex));
@@ -149,7 +149,7 @@ ValuePtr pop(Executor& ex, const ValuePtr& self, const CallArgs& args) {
   return popped;
 }
 
-ValuePtr remove(Executor& ex, const ValuePtr& self, const CallArgs& args) {
+ValuePtr list_remove(Executor& ex, const ValuePtr& self, const CallArgs& args) {
   require_count(ex, "list.remove", args, 1, 1);
   ListValue& list = list_of(self);
   Py_ssize_t found = find_item(ex, list.items(ex), args.positional[0]);
@@ -161,7 +161,7 @@ ValuePtr remove(Executor& ex, const ValuePtr& self, const CallArgs& args) {
   return ex.none();
 }
 
-ValuePtr clear(Executor& ex, const ValuePtr& self, const CallArgs& args) {
+ValuePtr list_clear(Executor& ex, const ValuePtr& self, const CallArgs& args) {
   require_count(ex, "list.clear", args, 0, 0);
   ListValue& list = list_of(self);
   for (const ValuePtr& item : list.mutable_items(ex)) list.refuse_finalizer(item);
@@ -169,12 +169,12 @@ ValuePtr clear(Executor& ex, const ValuePtr& self, const CallArgs& args) {
   return ex.none();
 }
 
-ValuePtr copy(Executor& ex, const ValuePtr& self, const CallArgs& args) {
+ValuePtr list_copy(Executor& ex, const ValuePtr& self, const CallArgs& args) {
   require_count(ex, "list.copy", args, 0, 0);
   return new_list(list_of(self).items(ex));
 }
 
-ValuePtr reverse(Executor& ex, const ValuePtr& self, const CallArgs& args) {
+ValuePtr list_reverse(Executor& ex, const ValuePtr& self, const CallArgs& args) {
   require_count(ex, "list.reverse", args, 0, 0);
   std::vector<ValuePtr>& items = list_of(self).mutable_items(ex);
   std::reverse(items.begin(), items.end());
@@ -200,15 +200,15 @@ ValuePtr sort(Executor& ex, const ValuePtr& self, const CallArgs& args) {
   return ex.none();
 }
 
-ValuePtr index(Executor& ex, const ValuePtr& self, const CallArgs& args) {
+ValuePtr list_index(Executor& ex, const ValuePtr& self, const CallArgs& args) {
   return sequence_index_method(ex, "list", list_of(self).items(ex), args);
 }
-ValuePtr count(Executor& ex, const ValuePtr& self, const CallArgs& args) {
+ValuePtr list_count(Executor& ex, const ValuePtr& self, const CallArgs& args) {
   return sequence_count_method(ex, list_of(self).items(ex), args);
 }
 
 // list.__init__(iterable): the contents are replaced.
-ValuePtr init(Executor& ex, const ValuePtr& self, const CallArgs& args) {
+ValuePtr list_init(Executor& ex, const ValuePtr& self, const CallArgs& args) {
   require_count(ex, "list", args, 0, 1);
   std::vector<ValuePtr> items;
   if (!args.positional.empty()) items = listed_items(ex, args.positional[0]);
@@ -216,16 +216,16 @@ ValuePtr init(Executor& ex, const ValuePtr& self, const CallArgs& args) {
   return ex.none();
 }
 
-constexpr BuiltinMethodRow kMethods[] = {
-    {"append", append}, {"extend", extend}, {"insert", insert}, {"pop", pop},
-    {"remove", remove}, {"clear", clear},   {"copy", copy},     {"reverse", reverse},
-    {"sort", sort},     {"index", index},   {"count", count},   {"__init__", init},
+constexpr BuiltinMethodRow kListMethods[] = {
+    {"append", list_append}, {"extend", list_extend}, {"insert", list_insert}, {"pop", list_pop},
+    {"remove", list_remove}, {"clear", list_clear},   {"copy", list_copy},     {"reverse", list_reverse},
+    {"sort", sort},          {"index", list_index},   {"count", list_count},   {"__init__", list_init},
 };
 
 }  // namespace
 
 ValuePtr ListValue::get_attribute(Executor& ex, PyObject* name) {
-  if (auto method = find_builtin_method(shared_from_this(), name, kMethods)) return method;
+  if (auto method = find_builtin_method(shared_from_this(), name, kListMethods)) return method;
   return builtin_attribute(ex, shared_from_this(), name);
 }
 
@@ -309,7 +309,7 @@ ValuePtr ListValue::binary(Executor& ex, int nb_op, const ValuePtr& other, bool 
     return new_list(std::move(joined));
   }
   if (nb_op == kNbInplaceAdd && !reflected) {
-    extend(ex, shared_from_this(), positional({other}));
+    list_extend(ex, shared_from_this(), positional({other}));
     return shared_from_this();
   }
   bool repeats = nb_op == kNbMultiply || nb_op == kNbInplaceMultiply;

@@ -77,7 +77,8 @@ ValuePtr initialize(Executor& ex, const ValuePtr&, const CallArgs&) { return ex.
 ValuePtr call_reference(Executor& ex, const ValuePtr& self, const CallArgs& args) {
   return self->call(ex, args);
 }
-constexpr BuiltinMethodRow kMethods[] = {{"__init__", initialize}, {"__call__", call_reference}};
+constexpr BuiltinMethodRow kMadeWeakReferenceMethods[] = {{"__init__", initialize},
+                                                          {"__call__", call_reference}};
 
 }  // namespace
 
@@ -122,7 +123,8 @@ std::vector<RecipePtr> WeakReferenceValue::arguments(Executor& ex) const {
 
 ValuePtr WeakReferenceValue::get_attribute(Executor& ex, PyObject* name) {
   if (PyUnicode_CompareWithASCIIString(name, "__callback__") == 0) return callback_ ? callback_ : ex.none();
-  if (ValuePtr method = find_builtin_method(shared_from_this(), name, kMethods)) return method;
+  if (ValuePtr method = find_builtin_method(shared_from_this(), name, kMadeWeakReferenceMethods))
+    return method;
   return builtin_attribute(ex, shared_from_this(), name);
 }
 

@@ -100,7 +100,7 @@ ValuePtr compare_operation(Executor& ex, int py_op, const ValuePtr& left, const 
     if (ValuePtr result = right->compare(ex, kComparisons[py_op].swapped, left)) return result;
   if (py_op == Py_EQ || py_op == Py_NE) {
     bool same = same_object(ex, left, right);
-    return ex.constant(PyRef::borrow(same == (py_op == Py_EQ) ? Py_True : Py_False));
+    return ex.constant_bool(same == (py_op == Py_EQ));
   }
   raise_error(ex, PyExc_TypeError,
               absl::Substitute("'$0' not supported between instances of '$1' and '$2'",

@@ -88,7 +88,7 @@ ValuePtr unary(Executor& ex, const ValuePtr& self, const CallArgs&) {
 ValuePtr length(Executor& ex, const ValuePtr& self, const CallArgs&) { return self->length(ex); }
 ValuePtr iterate(Executor& ex, const ValuePtr& self, const CallArgs&) { return self->iterate(ex); }
 ValuePtr truth(Executor& ex, const ValuePtr& self, const CallArgs&) {
-  return make_bool(ex, is_true(ex, self));
+  return ex.constant_bool(is_true(ex, self));
 }
 ValuePtr get_item(Executor& ex, const ValuePtr& self, const CallArgs& args) {
   require_count(ex, "__getitem__", args, 1, 1);
@@ -106,14 +106,14 @@ ValuePtr delete_item(Executor& ex, const ValuePtr& self, const CallArgs& args) {
 }
 ValuePtr contains(Executor& ex, const ValuePtr& self, const CallArgs& args) {
   require_count(ex, "__contains__", args, 1, 1);
-  return make_bool(ex, self->contains(ex, args.positional[0]));
+  return ex.constant_bool(self->contains(ex, args.positional[0]));
 }
 ValuePtr next_item(Executor& ex, const ValuePtr& self, const CallArgs&) {
   ex.advancing();
   if (ValuePtr item = self->next(ex)) return item;
   raise_new(ex, make_exception(ex, exception_type(PyExc_StopIteration), {}));
 }
-ValuePtr reversed(Executor& ex, const ValuePtr& self, const CallArgs&) {
+ValuePtr reversed_items(Executor& ex, const ValuePtr& self, const CallArgs&) {
   return new_reversed_iterator(ex, self);
 }
 ValuePtr repr(Executor& ex, const ValuePtr& self, const CallArgs&) { return to_string(ex, self, true); }
@@ -129,7 +129,7 @@ constexpr BuiltinMethodRow kProtocol[] = {
     {"__delitem__", delete_item},
     {"__contains__", contains},
     {"__next__", next_item},
-    {"__reversed__", reversed},
+    {"__reversed__", reversed_items},
     {"__repr__", repr},
     {"__str__", str},
     {"__init__", nothing},

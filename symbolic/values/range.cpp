@@ -87,13 +87,13 @@ std::optional<PyRef> RangeValue::as_constant() const {
 }
 
 namespace {
-ValuePtr index(Executor& ex, const ValuePtr& self, const CallArgs& args) {
+ValuePtr range_index(Executor& ex, const ValuePtr& self, const CallArgs& args) {
   return sequence_index_method(ex, "range", *self->unpack(ex), args);
 }
-ValuePtr count_items(Executor& ex, const ValuePtr& self, const CallArgs& args) {
+ValuePtr range_count(Executor& ex, const ValuePtr& self, const CallArgs& args) {
   return sequence_count_method(ex, *self->unpack(ex), args);
 }
-constexpr BuiltinMethodRow kMethods[] = {{"index", index}, {"count", count_items}};
+constexpr BuiltinMethodRow kRangeMethods[] = {{"index", range_index}, {"count", range_count}};
 }  // namespace
 
 ValuePtr RangeValue::get_attribute(Executor& ex, PyObject* name) {
@@ -101,7 +101,7 @@ ValuePtr RangeValue::get_attribute(Executor& ex, PyObject* name) {
   if (text == "start") return make_int(ex, start_);
   if (text == "stop") return make_int(ex, stop_);
   if (text == "step") return ex.constant_int(step_);
-  if (auto method = find_builtin_method(shared_from_this(), name, kMethods)) return method;
+  if (auto method = find_builtin_method(shared_from_this(), name, kRangeMethods)) return method;
   return builtin_attribute(ex, shared_from_this(), name);
 }
 

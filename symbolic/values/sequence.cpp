@@ -9,10 +9,6 @@
 
 namespace cdynamo::symbolic {
 
-ValuePtr make_bool(Executor& ex, bool value) {
-  return ex.constant(PyRef::borrow(value ? Py_True : Py_False));
-}
-
 void require_short(size_t count, const SymbolicValue& sequence) {
   if (count > kLongestSequence) break_graph("CD0217", sequence.describe());
 }
@@ -61,12 +57,12 @@ ValuePtr compare_sequences(Executor& ex, int py_op, const std::vector<ValuePtr>&
                            const std::vector<ValuePtr>& b, LengthsDiffer lengths) {
   bool equality = py_op == Py_EQ || py_op == Py_NE;
   bool lengths_decide = lengths == LengthsDiffer::kDecides || compares_without_effects(a, b);
-  if (equality && a.size() != b.size() && lengths_decide) return make_bool(ex, py_op == Py_NE);
+  if (equality && a.size() != b.size() && lengths_decide) return ex.constant_bool(py_op == Py_NE);
   for (size_t i = 0; i < a.size() && i < b.size(); ++i) {
     ValuePtr x = a[i], y = b[i];
     if (values_equal(ex, x, y)) continue;
     if (i >= a.size() || i >= b.size()) break;
-    return equality ? make_bool(ex, py_op == Py_NE)
+    return equality ? ex.constant_bool(py_op == Py_NE)
                     : compare_operation(ex, py_op, ValuePtr(a[i]), ValuePtr(b[i]));
   }
   bool result = false;
@@ -78,7 +74,7 @@ ValuePtr compare_sequences(Executor& ex, int py_op, const std::vector<ValuePtr>&
     case Py_GT: result = a.size() > b.size(); break;
     case Py_GE: result = a.size() >= b.size(); break;
   }
-  return make_bool(ex, result);
+  return ex.constant_bool(result);
 }
 
 Py_ssize_t find_item(Executor& ex, const std::vector<ValuePtr>& items, const ValuePtr& item, Py_ssize_t start,

@@ -33,6 +33,5 @@ std::vector<ValuePtr> repeat_items(Executor& ex, const std::vector<ValuePtr>& it
 ValuePtr sequence_index_method(Executor& ex, const char* kind, const std::vector<ValuePtr>& items,
                                const CallArgs& args);
 ValuePtr sequence_count_method(Executor& ex, const std::vector<ValuePtr>& items, const CallArgs& args);
-ValuePtr make_bool(Executor& ex, bool value);
 
 }  // namespace cdynamo::symbolic

@@ -322,23 +322,23 @@ ValuePtr discard(Executor& ex, const ValuePtr& self, const CallArgs& args) {
   set_of(self).discard(ex, args.positional[0]);
   return ex.none();
 }
-ValuePtr remove(Executor& ex, const ValuePtr& self, const CallArgs& args) {
+ValuePtr set_remove(Executor& ex, const ValuePtr& self, const CallArgs& args) {
   require_count(ex, "set.remove", args, 1, 1);
   if (!set_of(self).discard(ex, args.positional[0])) raise_key_error(ex, args.positional[0]);
   return ex.none();
 }
-ValuePtr pop(Executor& ex, const ValuePtr& self, const CallArgs& args) {
+ValuePtr set_pop(Executor& ex, const ValuePtr& self, const CallArgs& args) {
   require_count(ex, "set.pop", args, 0, 0);
   ValuePtr item = set_of(self).pop(ex);
   if (!item) raise_error(ex, PyExc_KeyError, "pop from an empty set");
   return item;
 }
-ValuePtr clear(Executor& ex, const ValuePtr& self, const CallArgs& args) {
+ValuePtr set_clear(Executor& ex, const ValuePtr& self, const CallArgs& args) {
   require_count(ex, "set.clear", args, 0, 0);
   set_of(self).change_keys(ex, {}, [](PyObject* mirror) { PySet_Clear(mirror); });
   return ex.none();
 }
-ValuePtr copy(Executor& ex, const ValuePtr& self, const CallArgs& args) {
+ValuePtr set_copy(Executor& ex, const ValuePtr& self, const CallArgs& args) {
   require_count(ex, "set.copy", args, 0, 0);
   if (self->type() == &PyFrozenSet_Type && !set_of(self).has_owner()) return self;
   return set_from(ex, self, set_of(self).type());
@@ -348,47 +348,47 @@ ValuePtr relation(Executor& ex, const ValuePtr& self, const CallArgs& args) {
   require_count(ex, "set relation", args, 1, 1);
   return set_of(self).compare(ex, py_op, as_set(ex, args.positional[0]));
 }
-ValuePtr is_disjoint(Executor& ex, const ValuePtr& self, const CallArgs& args) {
+ValuePtr set_is_disjoint(Executor& ex, const ValuePtr& self, const CallArgs& args) {
   require_count(ex, "isdisjoint", args, 1, 1);
   ValuePtr iterator = iterate_value(ex, args.positional[0]);
   while (ValuePtr item = next_value(ex, iterator))
-    if (set_of(self).contains(ex, item)) return make_bool(ex, false);
-  return make_bool(ex, true);
+    if (set_of(self).contains(ex, item)) return ex.constant_bool(false);
+  return ex.constant_bool(true);
 }
-ValuePtr init(Executor& ex, const ValuePtr& self, const CallArgs& args) {
+ValuePtr set_init(Executor& ex, const ValuePtr& self, const CallArgs& args) {
   require_count(ex, "set", args, 0, 1);
   set_of(self).replace(ex, {});
   if (!args.positional.empty()) update<kNbOr>(ex, self, args);
   return ex.none();
 }
 
-constexpr BuiltinMethodRow kMethods[] = {
+constexpr BuiltinMethodRow kSetMethods[] = {
     {"union", combined<kNbOr>},
     {"intersection", combined<kNbAnd>},
     {"difference", combined<kNbSubtract>},
     {"symmetric_difference", combined<kNbXor>},
     {"issubset", relation<Py_LE>},
     {"issuperset", relation<Py_GE>},
-    {"isdisjoint", is_disjoint},
-    {"copy", copy},
+    {"isdisjoint", set_is_disjoint},
+    {"copy", set_copy},
 };
 constexpr BuiltinMethodRow kMutableMethods[] = {
     {"add", add},
     {"discard", discard},
-    {"remove", remove},
-    {"pop", pop},
-    {"clear", clear},
+    {"remove", set_remove},
+    {"pop", set_pop},
+    {"clear", set_clear},
     {"update", update<kNbOr>},
     {"intersection_update", update<kNbAnd>},
     {"difference_update", update<kNbSubtract>},
     {"symmetric_difference_update", update<kNbXor>},
-    {"__init__", init},
+    {"__init__", set_init},
 };
 
 }  // namespace
 
 ValuePtr SetValue::get_attribute(Executor& ex, PyObject* name) {
-  if (auto method = find_builtin_method(shared_from_this(), name, kMethods)) return method;
+  if (auto method = find_builtin_method(shared_from_this(), name, kSetMethods)) return method;
   if (!frozen())
     if (auto method = find_builtin_method(shared_from_this(), name, kMutableMethods)) return method;
   return builtin_attribute(ex, shared_from_this(), name);

@@ -34,7 +34,7 @@ ValuePtr indices(Executor& ex, const ValuePtr& self, const CallArgs& args) {
   if (!slice || !length) break_graph("CD0215", "slice.indices");
   return ex.constant(checked_user(ex, PyObject_CallMethod(slice.get(), "indices", "O", length.get())));
 }
-constexpr BuiltinMethodRow kMethods[] = {{"indices", indices}};
+constexpr BuiltinMethodRow kSliceMethods[] = {{"indices", indices}};
 }  // namespace
 
 ValuePtr SliceValue::get_attribute(Executor& ex, PyObject* name) {
@@ -42,7 +42,7 @@ ValuePtr SliceValue::get_attribute(Executor& ex, PyObject* name) {
   if (text == "start") return start_;
   if (text == "stop") return stop_;
   if (text == "step") return step_;
-  if (auto method = find_builtin_method(shared_from_this(), name, kMethods)) return method;
+  if (auto method = find_builtin_method(shared_from_this(), name, kSliceMethods)) return method;
   return builtin_attribute(ex, shared_from_this(), name);
 }
 

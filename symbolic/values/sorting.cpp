@@ -21,7 +21,7 @@ struct StandIn {
   Comparison* comparison;
 };
 
-PyObject* compare(PyObject* left, PyObject* right, int op) {
+PyObject* compare_stand_ins(PyObject* left, PyObject* right, int op) {
   auto &a = *reinterpret_cast<StandIn*>(left), &b = *reinterpret_cast<StandIn*>(right);
   Comparison& comparison = *a.comparison;
   try {
@@ -41,7 +41,8 @@ PyObject* compare(PyObject* left, PyObject* right, int op) {
 PyTypeObject* stand_in_type() {
   static PyTypeObject* type = nullptr;
   if (type) return type;
-  static PyType_Slot slots[] = {{Py_tp_richcompare, reinterpret_cast<void*>(compare)}, {0, nullptr}};
+  static PyType_Slot slots[] = {{Py_tp_richcompare, reinterpret_cast<void*>(compare_stand_ins)},
+                                {0, nullptr}};
   static PyType_Spec spec = {.name = "cdynamo.SortKey",
                              .basicsize = sizeof(StandIn),
                              .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,

@@ -19,21 +19,21 @@ using graph::Sym;
 
 namespace {
 
-graph::SymContext& context(Executor& ex) { return *ex.graph().sym; }
+graph::SymContext& sym_context(Executor& ex) { return *ex.graph().sym; }
 
 // Values beyond this are left to Python's own integers: expressions are kept in 64 bits.
 constexpr int64_t kSafe = int64_t{1} << 53;
 bool safe(int64_t value) { return -kSafe <= value && value <= kSafe; }
-bool safe(Executor& ex, const Sym& sym) { return safe(context(ex).hint(sym)); }
+bool safe(Executor& ex, const Sym& sym) { return safe(sym_context(ex).hint(sym)); }
 // Whether a result is computed right in 64 bits at run time too: by the ranges of its symbols, else by a guard.
 bool fits(Executor& ex, const Sym& result) {
   constexpr int64_t kLargest = int64_t{1} << 62;
-  return context(ex).guard(Relation::kLe, result, Sym(kLargest), "size of an int") &&
-         context(ex).guard(Relation::kLe, Sym(-kLargest), result, "size of an int");
+  return sym_context(ex).guard(Relation::kLe, result, Sym(kLargest), "size of an int") &&
+         sym_context(ex).guard(Relation::kLe, Sym(-kLargest), result, "size of an int");
 }
 bool safe_product(Executor& ex, const Sym& a, const Sym& b) {
   int64_t product;
-  return !__builtin_mul_overflow(context(ex).hint(a), context(ex).hint(b), &product) && safe(product);
+  return !__builtin_mul_overflow(sym_context(ex).hint(a), sym_context(ex).hint(b), &product) && safe(product);
 }
 
 std::optional<Sym> symbolic_operation(Executor& ex, int nb_op, const Sym& a, const Sym& b) {
@@ -46,7 +46,7 @@ std::optional<Sym> symbolic_operation(Executor& ex, int nb_op, const Sym& a, con
     case kNbFloorDivide:
     case kNbRemainder:
       // The sign of the divisor has to be known: zero raises.
-      if (!context(ex).guard(Relation::kLt, Sym(0), b, "divisor")) return std::nullopt;
+      if (!sym_context(ex).guard(Relation::kLt, Sym(0), b, "divisor")) return std::nullopt;
       return plain_number_operation(nb_op) == kNbRemainder ? mod(a, b) : floordiv(a, b);
     case kNbPower: {
       auto exponent = b.maybe_constant();
@@ -80,7 +80,7 @@ ValuePtr bit_length(Executor& ex, const ValuePtr& self, const CallArgs&) {
 ValuePtr itself(Executor&, const ValuePtr& self, const CallArgs&) { return self; }
 ValuePtr to_index(Executor&, const ValuePtr& self, const CallArgs&) { return self; }
 
-constexpr BuiltinMethodRow kMethods[] = {
+constexpr BuiltinMethodRow kSymIntMethods[] = {
     {"bit_length", bit_length},
     {"conjugate", itself},
     {"__index__", to_index},
@@ -88,10 +88,11 @@ constexpr BuiltinMethodRow kMethods[] = {
 };
 
 ValuePtr compared(Executor& ex, Relation relation, const Sym& a, const Sym& b, const char* reason) {
-  if (!context(ex).known(relation, a, b) && context(ex).reads_data({relation, a, b, {}}))
+  if (!sym_context(ex).known(relation, a, b) && sym_context(ex).reads_data({relation, a, b, {}}))
     return data_relation(ex, relation, a, b);
-  if ((is_random(ex, a) || is_random(ex, b)) && !context(ex).known(relation, a, b)) decide_at_random(ex, 2);
-  return ex.constant(PyRef::borrow(context(ex).guard(relation, a, b, reason) ? Py_True : Py_False));
+  if ((is_random(ex, a) || is_random(ex, b)) && !sym_context(ex).known(relation, a, b))
+    decide_at_random(ex, 2);
+  return ex.constant_bool(sym_context(ex).guard(relation, a, b, reason));
 }
 
 }  // namespace
@@ -119,14 +120,14 @@ std::optional<Sym> index_sym(Executor& ex, const ValuePtr& value) {
 
 int64_t SymIntValue::specialize(Executor& ex) {
   if (is_random(ex, sym_)) decide_at_random(ex, number_of_values(ex, sym_));
-  return context(ex).specialize(sym_, "int used as a constant");
+  return sym_context(ex).specialize(sym_, "int used as a constant");
 }
 
 PyRef SymIntValue::materialize(Executor& ex) { return checked(PyLong_FromLongLong(specialize(ex))); }
 PyRef SymIntValue::hash_key(Executor& ex) { return materialize(ex); }
 
 ValuePtr SymIntValue::get_attribute(Executor& ex, PyObject* name) {
-  if (auto method = find_builtin_method(shared_from_this(), name, kMethods)) return method;
+  if (auto method = find_builtin_method(shared_from_this(), name, kSymIntMethods)) return method;
   const char* text = PyUnicode_AsUTF8(name);
   if (std::string_view(text) == "real" || std::string_view(text) == "numerator") return shared_from_this();
   if (std::string_view(text) == "imag") return ex.constant_int(0);
@@ -157,8 +158,8 @@ ValuePtr SymIntValue::real_operand(Executor& ex, int nb_op, const ValuePtr& othe
   if (is_division && PyLong_CheckExact(constant)) {
     const auto divisor = as_sym(other);
     is_division = divisor && safe(ex, *divisor) &&
-                  context(ex).guard(Relation::kLe, sym_, Sym(kSafe), "a float") &&
-                  context(ex).guard(Relation::kLe, Sym(-kSafe), sym_, "a float");
+                  sym_context(ex).guard(Relation::kLe, sym_, Sym(kSafe), "a float") &&
+                  sym_context(ex).guard(Relation::kLe, Sym(-kSafe), sym_, "a float");
   }
   const bool is_captured = (is_sum && with_float) || (is_division && PyObject_IsTrue(constant) == 1);
   return is_captured ? float_of_int(ex, shared_from_this(), sym_) : nullptr;
@@ -169,12 +170,12 @@ ValuePtr SymIntValue::quotient(Executor& ex, const ValuePtr& dividend) {
   PyObject* constant = constant_object(dividend);
   const bool is_float = constant && PyFloat_CheckExact(constant);
   if (!is_float && !(constant && PyLong_CheckExact(constant))) return nullptr;
-  if (!context(ex).guard(Relation::kNe, sym_, Sym(0), "a divisor")) return nullptr;
+  if (!sym_context(ex).guard(Relation::kNe, sym_, Sym(0), "a divisor")) return nullptr;
   if (is_float) return quotient_by_int(ex, PyFloat_AS_DOUBLE(constant), shared_from_this(), sym_);
   const auto number = as_sym(dividend);
   const bool fits = number && safe(ex, *number) &&
-                    context(ex).guard(Relation::kLe, sym_, Sym(kSafe), "a float") &&
-                    context(ex).guard(Relation::kLe, Sym(-kSafe), sym_, "a float");
+                    sym_context(ex).guard(Relation::kLe, sym_, Sym(kSafe), "a float") &&
+                    sym_context(ex).guard(Relation::kLe, Sym(-kSafe), sym_, "a float");
   return fits ? quotient_by_int(ex, static_cast<double>(number->constant()), shared_from_this(), sym_)
               : nullptr;
 }
@@ -230,8 +231,7 @@ ValuePtr SymIntValue::compare(Executor& ex, int py_op, const ValuePtr& other) {
   if (!sym) {
     PyObject* constant = constant_object(other);
     if (!constant || !PyFloat_CheckExact(constant)) return nullptr;
-    if (const auto known = same_for_all(py_op, PyFloat_AS_DOUBLE(constant)))
-      return ex.constant(PyRef::borrow(*known ? Py_True : Py_False));
+    if (const auto known = same_for_all(py_op, PyFloat_AS_DOUBLE(constant))) return ex.constant_bool(*known);
     if (const auto bound = bound_of(py_op, PyFloat_AS_DOUBLE(constant)))
       return compare(ex, py_op, ex.constant_int(*bound));
     if (ValuePtr result = computed_number(ex, comparison_function(py_op), {shared_from_this(), other}))

@@ -77,14 +77,14 @@ ValuePtr tuple_index(Executor& ex, const ValuePtr& self, const CallArgs& args) {
 ValuePtr tuple_count(Executor& ex, const ValuePtr& self, const CallArgs& args) {
   return sequence_count_method(ex, items_of_self(ex, self), args);
 }
-constexpr BuiltinMethodRow kMethods[] = {
+constexpr BuiltinMethodRow kTupleMethods[] = {
     {"index", tuple_index},
     {"count", tuple_count},
 };
 }  // namespace
 
 ValuePtr TupleValue::get_attribute(Executor& ex, PyObject* name) {
-  if (auto method = find_builtin_method(shared_from_this(), name, kMethods)) return method;
+  if (auto method = find_builtin_method(shared_from_this(), name, kTupleMethods)) return method;
   return builtin_attribute(ex, shared_from_this(), name);
 }
 

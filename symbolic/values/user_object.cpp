@@ -22,6 +22,8 @@
 
 namespace cdynamo::symbolic {
 
+PyObject* object_entry(const char* name) { return _PyType_Lookup(&PyBaseObject_Type, interned(name)); }
+
 // ---- __dict__
 
 AttributeDict::AttributeDict(const ValuePtr& owner, PyRef dict, SourcePtr from)
@@ -253,8 +255,6 @@ namespace {
   const bool is_generic = self.type()->tp_setattro == PyObject_GenericSetAttr;
   raise_missing(ex, self, name, kSaysWhy && is_generic ? " and no __dict__ for setting new attributes" : "");
 }
-PyObject* object_entry(const char* name) { return _PyType_Lookup(&PyBaseObject_Type, interned(name)); }
-
 // A class of C, or one that extends it, that looks attributes up in its own way: what extends threading.local, f2py's routines by the
 // oldest slot, of which no method tells.
 bool is_lookup_of_c(const PyTypeObject* type, PyObject* getattribute) {

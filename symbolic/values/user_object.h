@@ -120,4 +120,6 @@ PyTypeObject* builtin_base(PyTypeObject* type);  // the nearest base that is not
 ValuePtr module_attribute(Executor& ex, UserObjectValue& self, PyObject* getattr, PyObject* name);
 ValuePtr module_forward(Executor& ex, UserObjectValue& self, PyObject* call);
 
+PyObject* object_entry(const char* name);  // of the class object; borrowed
+
 }  // namespace cdynamo::symbolic

@@ -224,7 +224,7 @@ ValuePtr UserObjectValue::compare(Executor& ex, int py_op, const ValuePtr& other
   // object_richcompare: != is the opposite of a class's own ==.
   if (py_op == Py_NE && special(ex, "__eq__", true)) {
     ValuePtr equal = implemented(special(ex, "__eq__", true)->call(ex, positional({other})));
-    return equal ? make_bool(ex, !is_true(ex, equal)) : nullptr;
+    return equal ? ex.constant_bool(!is_true(ex, equal)) : nullptr;
   }
   PyObject* found = lookup_type(ex, type(), interned(kComparisons[py_op].method));
   const bool c_compare = found && Py_IS_TYPE(found, &PyWrapperDescr_Type) &&
@@ -237,7 +237,7 @@ ValuePtr UserObjectValue::compare(Executor& ex, int py_op, const ValuePtr& other
                                : nullptr;
   // C types that compare by value (functools.partial does not): both have to be known.
   const bool is_same = same_object(ex, shared_from_this(), other);
-  if (is_same && (py_op == Py_EQ || py_op == Py_NE)) return make_bool(ex, py_op == Py_EQ);
+  if (is_same && (py_op == Py_EQ || py_op == Py_NE)) return ex.constant_bool(py_op == Py_EQ);
   break_graph("CD0209", "comparison of " + describe());
 }
 

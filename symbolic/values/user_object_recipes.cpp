@@ -20,8 +20,6 @@
 namespace cdynamo::symbolic {
 
 namespace {
-PyObject* object_entry(const char* name) { return _PyType_Lookup(&PyBaseObject_Type, interned(name)); }
-
 bool is_nan(PyObject* number) {
   if (PyFloat_Check(number)) return std::isnan(PyFloat_AS_DOUBLE(number));
   if (!PyComplex_Check(number)) return false;

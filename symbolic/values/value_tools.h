@@ -16,6 +16,7 @@ namespace cdynamo::symbolic {
 bool has_names_only(PyObject* dict);  // all keys are strings
 
 SourcePtr constant_source(PyObject* object);
+ValuePtr constant_value(Executor& ex, PyObject* object);  // an object that stays what it is
 // What a guarded class holds: it dies with the class where its own class allows that.
 SourcePtr class_entry_source(PyObject* object);
 SourcePtr attribute_source(const SourcePtr& base, PyObject* name);

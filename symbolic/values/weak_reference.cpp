@@ -29,7 +29,7 @@ bool may_have_died(Executor& ex, PyObject* object, const SourcePtr& source) {
 }
 
 // A tensor that comes in is known by its source alone. Null: the object is made here.
-PyRef live_object(Executor& ex, const ValuePtr& value) {
+PyRef live_referent(Executor& ex, const ValuePtr& value) {
   if (!value->source) return {};
   if (!value->real_object() && is_array(value)) return follow(*value->source, ex.state().request.roots);
   return PyRef::borrow(value->real_object());
@@ -50,7 +50,7 @@ bool has_identity(PyTypeObject* type) {
 }
 
 bool may_have_died(Executor& ex, const ValuePtr& object) {
-  return may_have_died(ex, live_object(ex, object).get(), object->source);
+  return may_have_died(ex, live_referent(ex, object).get(), object->source);
 }
 
 ValuePtr make_weak_reference(Executor& ex, const CallArgs& args) {
@@ -65,7 +65,7 @@ ValuePtr make_weak_reference(Executor& ex, const CallArgs& args) {
 }
 
 ValuePtr weak_reference_to(Executor& ex, const ValuePtr& value) {
-  const PyRef object = live_object(ex, value);
+  const PyRef object = live_referent(ex, value);
   if (!object && !value->source) return made_weak_reference(ex, value);
   PyRef reference = object ? weak_reference(object.get()) : PyRef();
   if (!reference) break_graph("CD0224", value->describe());
