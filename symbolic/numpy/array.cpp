@@ -134,6 +134,15 @@ ValuePtr NumpyValue::get_item(Executor& ex, const ValuePtr& key) {
   return item;
 }
 
+// Whether no integer of `from` is out of range for `to`; true where either has no integers.
+static bool holds_every_integer_of(graph::DType to, graph::DType from) {
+  const runtime::DTypeInfo &wide = runtime::info(to), &narrow = runtime::info(from);
+  if (wide.category != runtime::Category::kInteger || narrow.category != runtime::Category::kInteger)
+    return true;
+  if (wide.is_signed == narrow.is_signed) return wide.bytes >= narrow.bytes;
+  return wide.is_signed && wide.bytes > narrow.bytes;
+}
+
 void NumpyValue::set_item(Executor& ex, const ValuePtr& key, const ValuePtr& given) {
   if (!given || is_scalar_) break_graph("CD0503", "item assignment");
   // A list becomes an array of the array's dtype: of floats and int64 what numpy.asarray makes of it says the same.
@@ -160,6 +169,9 @@ void NumpyValue::set_item(Executor& ex, const ValuePtr& key, const ValuePtr& giv
                    selection.indices.empty() && !runtime::is_float(array_type().dtype) &&
                    array_type().dtype != graph::DType::kBool)
                  break_graph("CD0503", "a float as an element of integers");
+               if (scalar && scalar->is_scalar() && held && selection.indices.empty() &&
+                   !holds_every_integer_of(array_type().dtype, held->type.dtype))
+                 break_graph("CD0503", "an integer as an element of smaller ones");
                write_selection(ex, selection, source, Framework::kNumpy);
                return nullptr;
              });

@@ -391,8 +391,16 @@ class Binder {
     return input != nullptr;
   }
 
+  // What NumPy hands on to a ufunc is an integer or a tuple; these make a tuple of a list themselves.
+  bool takes_list_of_axes() const {
+    return op_.name == "np.flip" || op_.name == "np.roll" || op_.name == "np.average";
+  }
+
   bool convert_ints(const Param& param, const ValuePtr& value, Arg& out) {
     if (auto items = sequence_items(ex_, value)) {
+      if (convention_ == Convention::kNumpy && param.name == "axis" && param.optional &&
+          value->type() == &PyList_Type && !takes_list_of_axes())
+        return false;
       std::vector<Sym> sizes;
       for (const ValuePtr& item : *items) {
         std::optional<Sym> size = integer(item);

@@ -426,3 +426,52 @@ def test_more_dims_than_an_array_may_have(shape):
         with pytest.raises(IndexError) as ours:
             compiled(x, times)
         assert str(ours.value) == str(plain.value)
+
+
+WRITES = {
+    "an element": lambda a, x: a.__setitem__(0, x.sum()),
+    "a slice": lambda a, x: a.__setitem__(slice(0, 2), x.max()),
+    "all": lambda a, x: a.__setitem__(..., x[1]),
+    "by an array": lambda a, x: a.__setitem__(np.array([0]), x.sum()),
+    "filled": lambda a, x: a.fill(x.sum()),
+}
+
+
+@pytest.mark.parametrize("name", WRITES)
+@pytest.mark.parametrize("to", ["int8", "uint8", "int16", "int64", "uint64", "float32"])
+def test_a_scalar_is_written_where_its_number_fits(name, to):
+    """NumPy makes a Python int of a scalar first, which is refused where the dtype does not hold it."""
+
+    def outcome(write, x):
+        a = np.zeros(3, to)
+        try:
+            write(a, x)
+        except OverflowError as error:
+            return str(error), a.tolist()
+        return a.tolist()
+
+    for from_ in ("int8", "uint8", "int32", "int64"):
+        fast = cdynamo.optimize(WRITES[name])
+        for numbers in ([1, 2], [100, 100], [3, -4]):
+            x = np.array(numbers).astype(from_)
+            assert outcome(fast, x) == outcome(WRITES[name], x), (from_, numbers)
+
+
+AXES = ["sum", "prod", "mean", "std", "max", "any", "count_nonzero", "nansum", "ptp", "squeeze", "flip", "average"]
+
+
+@pytest.mark.parametrize("name", AXES)
+def test_axes_in_a_list(name):
+    """Most functions want an integer or a tuple."""
+
+    def program(x, axes):
+        return getattr(np, name)(x, axis=axes)
+
+    def outcome(function, axes):
+        try:
+            return np.asarray(function(np.ones((1, 3)), axes)).tolist()
+        except TypeError as error:
+            return str(error)
+
+    for axes in ([0], (0,), 0):
+        assert outcome(cdynamo.optimize(program), axes) == outcome(program, axes)
