@@ -3,6 +3,7 @@ arrays of the same kinds, and the call itself."""
 
 from __future__ import annotations
 
+import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -276,6 +277,29 @@ def unique_rows(array: np.ndarray, axis: int, **keywords: bool) -> Any:
     if isinstance(results, tuple):
         return np.ascontiguousarray(np.moveaxis(results[0], axis, 0)), *results[1:]
     return np.ascontiguousarray(np.moveaxis(results, axis, 0))
+
+
+class _HereAlone(type):
+    """Of a filter's category: every warning of one thread."""
+
+    thread: int
+
+    def __subclasscheck__(cls, category: type) -> bool:
+        return threading.get_ident() == cls.thread
+
+
+def without_warnings(function: Callable, /, *args: Any, **keywords: Any) -> Any:
+    """What the function gives of numbers that never change. A warning is raised, and nothing of the warnings module is
+    changed; those of floating-point numbers, which no compiled code gives, are not given."""
+    category = _HereAlone("category", (), {"thread": threading.get_ident()})
+    before, own = warnings.filters, [("error", None, category, None, 0), *warnings.filters]
+    warnings.filters = own  # type: ignore[assignment]
+    try:
+        with np.errstate(**{kind: "ignore" for kind, then in np.geterr().items() if then == "warn"}):
+            return function(*args, **keywords)
+    finally:
+        if warnings.filters is own:
+            warnings.filters = before
 
 
 def describe(

@@ -1,6 +1,8 @@
 // The warnings module. Its functions and catch_warnings are inlined, on the list of filters that the program finds; what a warning
 // comes to is decided with them: nothing, an exception, a record in a list, or text that is written when the graph has run
 // (_warnings.c).
+#include "symbolic/frames/warnings.h"
+
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
@@ -287,5 +289,15 @@ ValuePtr call_warnings_function(Executor& ex, PyObject* function, const CallArgs
 }
 
 std::span<const BuiltinRow> warning_functions() { return kWarningsFunctions; }
+
+bool has_changed_filters(Executor& ex) {
+  PyObject* names = PyModule_GetDict(warnings_module());
+  PyObject* live = PyDict_GetItemString(names, "filters");
+  const ValuePtr* assigned = assigned_name(ex, names, interned("filters"));
+  const auto known = ex.state().by_object.find(live);
+  if (!assigned && known == ex.state().by_object.end()) return false;
+  ListValue* filters = list_in(assigned ? *assigned : known->second);
+  return !filters || !is_live(*filters);
+}
 
 }  // namespace cdynamo::symbolic

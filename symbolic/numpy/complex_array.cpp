@@ -22,8 +22,9 @@ bool is_complex_type(PyObject* object) {
 }
 
 bool is_complex_descr(PyObject* object) {
-  return PyObject_TypeCheck(object, numpy_access::api()->descr_type) &&
-         reinterpret_cast<numpy_access::Descr*>(object)->kind == 'c';
+  if (!PyObject_TypeCheck(object, numpy_access::api()->descr_type)) return false;
+  const auto* descr = reinterpret_cast<numpy_access::Descr*>(object);
+  return descr->kind == 'c' && (descr->type == 'F' || descr->type == 'D');  // not long double's
 }
 
 bool is_complex_number(PyObject* object) {

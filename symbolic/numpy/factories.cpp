@@ -76,7 +76,14 @@ ValuePtr made_by_numpy(Executor& ex, PyObject* callable, const CallArgs& args) {
     if (!object) break_graph("CD0415", "numpy function of " + value->describe());
     return object;
   };
-  PyRef result = checked_user(ex, call_with_objects(callable, args, known).release());
+  CallArgs whole = args;
+  whole.positional.insert(whole.positional.begin(), ex.constant(PyRef::borrow(callable)));
+  PyRef result = call_with_objects(python_side(PythonSide::kWithoutWarnings), whole, known);
+  if (!result && PyErr_ExceptionMatches(PyExc_Warning)) {
+    PyErr_Clear();
+    break_graph("CD0213", "a function of NumPy's that warns");
+  }
+  result = checked_user(ex, result.release());
   if (!holds_array(result.get())) return wrap_fresh(ex, std::move(result));
   if (PyTuple_CheckExact(result.get())) return embed_tuple(ex, callable, args, result.get());
   if (PyTuple_Check(result.get()) || PyList_Check(result.get())) break_graph("CD0415", "a list of arrays");

@@ -1,9 +1,10 @@
-#include "symbolic/numpy/library.h"
+#include "symbolic/frames/warnings.h"
 
 #include <algorithm>
 #include <string_view>
 
 #include "symbolic/capture/executor_state.h"
+#include "symbolic/frames/warnings.h"
 #include "symbolic/interop/attributes.h"
 #include "symbolic/interop/loaded_object.h"
 #include "symbolic/interop/python_side.h"
@@ -250,6 +251,7 @@ struct Described {
 };
 
 static Described described_call(Executor& ex, PyObject* function, const CallArgs& args, bool pins_ints) {
+  if (has_changed_filters(ex)) break_graph("CD0213", "a function of NumPy's that may warn");
   // Under cdynamo.grad a derivative would be left out without a word.
   PyObject* describe = ex.state().branches ? nullptr : find_python_side(PythonSide::kDescribeNumpyCall);
   if (!describe) {
