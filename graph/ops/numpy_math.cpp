@@ -115,6 +115,7 @@ std::vector<Value*> isclose_body(Builder& b, const Args& args) {
   return one(close);
 }
 std::vector<Value*> nan_to_num_body(Builder& b, const Args& args) {
+  if (!args.boolean("copy")) throw Unsupported("nan_to_num in place");
   Arg nan = args.has("nan") ? args["nan"] : Arg(0.0);
   return forward(b, "nan_to_num", {args["x"], nan, args["posinf"], args["neginf"]});
 }

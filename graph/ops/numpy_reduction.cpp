@@ -211,6 +211,7 @@ std::vector<Value*> diff_body(Builder& b, const Args& args) {
   Tensor x = numpy_array(b, args, "a");
   const int64_t n = args.constant("n");
   if (n < 0) value_error("order must be non-negative but got " + std::to_string(n));
+  if (n == 0) throw Unsupported("diff of order 0, which is its argument itself");
   if (x.rank() == 0) value_error("diff requires input that is at least one dimensional");
   const int64_t dim = numpy_axis(args, x.rank());
   for (int64_t i = 0; i < n; ++i) {

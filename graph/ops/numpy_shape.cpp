@@ -150,6 +150,8 @@ std::vector<Value*> pad_body(Builder& b, const Args& args) {
   Tensor a = first(b, args);
   std::vector<Sym> width = args.sizes("pad_width");
   if (width.size() != 1 && width.size() != 2) throw Unsupported("pad with widths for each axis");
+  for (const Sym& sym : width)
+    if (b.sym().guard(Relation::kLt, sym, 0, "pad")) value_error("index can't contain negative values");
   std::string_view mode = args.string("mode");
   std::vector<Sym> low(a.rank(), width.front()), high(a.rank(), width.back());
   if (mode == "constant") return one(pad(a, low, high, args["constant_values"]));

@@ -475,3 +475,35 @@ def test_axes_in_a_list(name):
 
     for axes in ([0], (0,), 0):
         assert outcome(cdynamo.optimize(program), axes) == outcome(program, axes)
+
+
+def test_what_is_made_of_a_list_or_in_place():
+    def replaced(x):
+        result = np.nan_to_num(x, copy=False, nan=7.0)
+        return result is x, result, x
+
+    def differences(x):
+        result = np.diff(x, n=0)
+        return result is x, result
+
+    for _ in range(2):
+        x = np.array([np.nan, 1, np.inf])
+        expected, got = replaced(x.copy()), cdynamo.optimize(replaced)(x)
+        assert got[0] is expected[0] is True
+        np.testing.assert_array_equal(x, expected[2])
+    for argument in ([1, 2], np.arange(3.0)):
+        assert cdynamo.optimize(differences)(argument)[0] is True
+
+
+@pytest.mark.parametrize("width", [2, -2, (1, 2), (3, -1), (-2,), ((5, 2), (-2, 3))])
+def test_widths_of_padding(width):
+    def program(x, width):
+        return np.pad(x, width)
+
+    def outcome(function):
+        try:
+            return function(np.arange(6).reshape(2, 3), width).tolist()
+        except ValueError as error:
+            return str(error)
+
+    assert outcome(cdynamo.optimize(program)) == outcome(program)
