@@ -39,19 +39,33 @@ failed=0
 $python -m $tests tests -m "not long" || failed=1
 
 # What is captured, run by other backends: the same results. A process for each file.
-for backend in eager callable; do
-  echo "== Python 3.11, backend $backend"
-  for file in tests/symbolic/test_*.py tests/frame_eval/test_*.py; do
-    case $file in */test_bytecode.py | */test_frame.py) continue ;; esac
-    code=0
-    CDYNAMO_TEST_BACKEND=$backend $python -m $tests "$file" -m "not long and not native" || code=$?
-    [ $code = 0 ] || [ $code = 5 ] || failed=1  # 5: all of its tests are native's
+other_backends() {
+  local backend file code failed=0
+  for backend in eager callable; do
+    echo "== Python 3.11, backend $backend"
+    for file in tests/symbolic/test_*.py tests/frame_eval/test_*.py; do
+      case $file in */test_bytecode.py | */test_frame.py) continue ;; esac
+      code=0
+      CDYNAMO_TEST_BACKEND=$backend $python -m $tests "$file" -m "not long and not native" -p no:cacheprovider || code=$?
+      [ $code = 0 ] || [ $code = 5 ] || failed=1  # 5: all of its tests are native's
+    done
   done
-done
+  return $failed
+}
 
-echo "== Python 3.11, a GPU's code in the emulator"
-names="core_ops dtypes layers models numpy_programs optimizers programs random_and_norms recurrent sizes_across_widths training"
-CDYNAMO_TEST_TARGET=emulated-gpu $python -m $tests $(printf 'tests/python/test_%s.py ' $names) -m "not long" || failed=1
+emulated_gpu() {
+  local names="core_ops dtypes layers models numpy_programs optimizers programs random_and_norms recurrent sizes_across_widths training"
+  echo "== Python 3.11, a GPU's code in the emulator"
+  CDYNAMO_TEST_TARGET=emulated-gpu $python -m $tests $(printf 'tests/python/test_%s.py ' $names) -m "not long" -p no:cacheprovider
+}
+
+# Side by side, a thread each: 3.11's tests had them all.
+export OMP_NUM_THREADS=1
+other_backends >build/tests-backends.log 2>&1 &
+backends=$!
+emulated_gpu >build/tests-emulated.log 2>&1 || failed=1
+wait $backends || failed=1
+cat build/tests-backends.log build/tests-emulated.log
 
 wait $environments
 cat build/environments.log
@@ -64,11 +78,9 @@ for version in 3.12 3.13; do
   esac
 done
 
-# Side by side, a thread each: 3.11's tests had them all.
 declare -A processes=()
 for version in "${versions[@]}"; do
-  OMP_NUM_THREADS=1 "build/venv-$version/bin/python" -m $tests tests -m "not long" -p no:cacheprovider \
-    >"build/tests-$version.log" 2>&1 &
+  "build/venv-$version/bin/python" -m $tests tests -m "not long" -p no:cacheprovider >"build/tests-$version.log" 2>&1 &
   processes[$version]=$!
 done
 for version in "${versions[@]}"; do
