@@ -44,7 +44,10 @@ std::vector<TensorType> infer_expand(Graph& graph, const Args& args) {
 std::vector<TensorType> infer_permute(Graph& graph, const Args& args) {
   const TensorType& self = args.value("self")->type;
   std::vector<Sym> sizes, strides;
-  for (int64_t dim : args.constants("dims")) {
+  const Dims order = args.constants("dims");
+  if (wrap_dims(order, self.rank(), false).size() != self.sizes.size())
+    throw InternalError("an order of dims that is no permutation");
+  for (int64_t dim : order) {
     sizes.push_back(self.sizes.at(dim));
     strides.push_back(self.strides.at(dim));
   }
@@ -67,6 +70,7 @@ std::vector<TensorType> infer_slice(Graph& graph, const Args& args) {
 std::vector<TensorType> infer_diagonal(Graph& graph, const Args& args) {
   const TensorType& self = args.value("self")->type;
   int64_t dim1 = args.constant("dim1"), dim2 = args.constant("dim2"), offset = args.constant("offset");
+  if (dim1 == dim2) throw InternalError("a diagonal of one dim");
   const Sym &rows = self.sizes.at(dim1), &columns = self.sizes.at(dim2);
   Sym length = offset >= 0 ? max(min(rows, columns - offset), 0) : max(min(rows + offset, columns), 0);
   std::vector<Sym> sizes, strides;

@@ -6,6 +6,7 @@
 #include <limits>
 #include <numeric>
 
+#include "absl/strings/str_cat.h"
 #include "graph/ops/entry.h"
 #include "graph/strides.h"
 
@@ -295,6 +296,7 @@ std::vector<Value*> tensordot_body(Builder& b, const Args& args) {
   if (x.dtype() != y.dtype()) runtime_error("both inputs should have same dtype");
   Dims left = args.constants("dims_self"), right = args.constants("dims_other");
   if (left.size() != right.size()) runtime_error("both dimension lists should have same length");
+  wrap_dims(left, x.rank(), false), wrap_dims(right, y.rank(), false);  // none twice
   Sym shared = 1, rows = 1, columns = 1;
   for (size_t i = 0; i < left.size(); ++i) {
     left[i] = wrap_dim(left[i], x.rank());
@@ -421,6 +423,9 @@ std::vector<Value*> pairwise_distance_body(Builder& b, const Args& args) {
 
 // The greatest (or least) sum of magnitudes of the columns (1) or rows (inf); Frobenius.
 Tensor matrix_norm(Builder& b, Tensor x, const Arg& ord, Dims dims, bool keepdim) {
+  if (dims[0] == dims[1])
+    runtime_error(
+        absl::StrCat("linalg.matrix_norm: dims must be different. Got (", dims[0], ", ", dims[1], ")"));
   require_nonempty(b, x, dims, "matrix norm");
   const auto* kind = std::get_if<std::string>(&ord);
   if (kind && *kind == "fro") return p_norm(x, 2, dims, keepdim);

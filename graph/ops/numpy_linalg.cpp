@@ -136,8 +136,10 @@ Tensor diagonal_sum(Builder& b, Tensor a, int64_t offset, int64_t dim1, int64_t 
 std::vector<Value*> trace_body(Builder& b, const Args& args) {
   Tensor a = numpy_array(b, args, "a");
   if (a.rank() < 2) value_error("diag requires an array of at least two dimensions");
-  return one(diagonal_sum(b, a, args.constant("offset"), wrap_dim(args.constant("axis1"), a.rank()),
-                          wrap_dim(args.constant("axis2"), a.rank())));
+  const int64_t axis1 = wrap_dim(args.constant("axis1"), a.rank()),
+                axis2 = wrap_dim(args.constant("axis2"), a.rank());
+  if (axis1 == axis2) value_error("axis1 and axis2 cannot be the same");
+  return one(diagonal_sum(b, a, args.constant("offset"), axis1, axis2));
 }
 
 void trace_order(Graph& graph, const Args& args, std::vector<TensorType>& results) {

@@ -161,13 +161,14 @@ std::vector<Value*> norm_body(Builder& b, const Args& args) {
       if (*kind != "fro") throw Unsupported("numpy: a norm of kind " + *kind);
       frobenius = true;
     }
-  if (frobenius) return one(p_norm(x, 2, numpy_axes(args, x.rank()), keepdims));
   Dims dims;
   if (args.has("axis")) {
     for (int64_t dim : args.constants("axis")) dims.push_back(wrap_dim(dim, x.rank(), false));
   } else {
     for (int64_t d = 0; d < x.rank(); ++d) dims.push_back(d);
   }
+  if (dims.size() == 2 && dims[0] == dims[1]) value_error("Duplicate axes given.");
+  if (frobenius) return one(p_norm(x, 2, numpy_axes(args, x.rank()), keepdims));
   require_elements(b, x, dims, "zero-size array to reduction operation which has no identity");
   if (dims.size() == 1) return one(p_norm(x, args.number("ord"), dims, keepdims));
   if (dims.size() != 2) value_error("Improper number of dimensions to norm.");

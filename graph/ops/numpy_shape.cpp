@@ -51,7 +51,8 @@ std::vector<Value*> rot90_body(Builder& b, const Args& args) {
   Tensor m = first(b, args);
   Dims axes = args.constants("axes");
   if (axes.size() != 2) value_error("len(axes) must be 2.");
-  axes = wrap_dims(axes, m.rank(), false);
+  wrap_dims(axes, m.rank(), false);  // which are in range and two; their order is the direction
+  for (int64_t& axis : axes) axis = wrap_dim(axis, m.rank(), false);
   switch (((args.constant("k") % 4) + 4) % 4) {
     case 1: return one(transpose(flip(m, {axes[1]}), axes[0], axes[1]));
     case 2: return one(flip(m, axes));

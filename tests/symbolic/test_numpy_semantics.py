@@ -507,3 +507,36 @@ def test_widths_of_padding(width):
             return str(error)
 
     assert outcome(cdynamo.optimize(program)) == outcome(program)
+
+
+PAIRS_OF_AXES = {
+    "rot90": lambda x, a: np.rot90(x, 1, a),
+    "rot90 back": lambda x, a: np.rot90(x, -1, a),
+    "trace": lambda x, a: np.trace(x, 0, *a),
+    "diagonal": lambda x, a: np.diagonal(x, 0, *a),
+    "norm": lambda x, a: np.linalg.norm(x, axis=a),
+    "norm of columns": lambda x, a: np.linalg.norm(x, 1, axis=a),
+    "norm of rows": lambda x, a: np.linalg.norm(x, np.inf, axis=a),
+    "tensordot": lambda x, a: np.tensordot(x, x, axes=(a, a)),
+    "moveaxis": lambda x, a: np.moveaxis(x, a, (0, 1)),
+    "swapaxes": lambda x, a: np.swapaxes(x, *a),
+    "roll": lambda x, a: np.roll(x, (1, 2), a),
+    "sum": lambda x, a: np.sum(x, axis=a),
+}
+
+
+@pytest.mark.parametrize("name", PAIRS_OF_AXES)
+def test_pairs_of_axes(name):
+    """In either order, and one twice."""
+    program = PAIRS_OF_AXES[name]
+    x = np.arange(24.0).reshape(2, 3, 4)
+
+    def outcome(function, axes):
+        try:
+            return np.asarray(function(x, axes)).tolist()
+        except (ValueError, IndexError) as error:
+            return str(error)
+
+    for axes in [(0, 1), (1, 0), (2, 0), (-1, 1), (0, 0), (1, -2), (0, 3)]:
+        cdynamo.reset()
+        assert outcome(cdynamo.optimize(program), axes) == outcome(program, axes)
