@@ -76,8 +76,14 @@ Tensor expand(Tensor x, std::vector<Sym> sizes) {
   SymContext& sym = x.builder->sym();
   for (int d = 0; d < x.rank(); ++d) {
     const Sym from = x.size(d);
-    if (!from.is_constant() && !sym.guard_eq(from, sizes[d], "expand") && sym.guard_eq(from, 1, "expand"))
+    if (from == sizes[d] || from == Sym(1)) continue;
+    const bool may_be_one = !from.is_constant() && !sym.guard_eq(from, sizes[d], "expand");
+    if (may_be_one && sym.guard_eq(from, 1, "expand"))
       x = slice(x, d, 0, 1);
+    else if (!sym.expect_eq(from, sizes[d], "expand"))
+      runtime_error("The expanded size of the tensor (" + sizes[d].str() +
+                    ") must match the existing size (" + from.str() + ") at non-singleton dimension " +
+                    std::to_string(d));
   }
   return call(*x.builder, "core.expand", {x.value, std::move(sizes)});
 }

@@ -36,8 +36,12 @@ std::vector<TensorType> infer_expand(Graph& graph, const Args& args) {
   const TensorType& self = args.value("self")->type;
   std::vector<Sym> sizes = args.sizes("size"), strides = self.strides;
   if (sizes.size() != self.sizes.size()) throw InternalError("core.expand changes the rank");
-  for (size_t i = 0; i < sizes.size(); ++i)
+  for (size_t i = 0; i < sizes.size(); ++i) {
     if (self.sizes[i] == Sym(1) && sizes[i] != Sym(1)) strides[i] = 0;
+    const bool is_known = self.sizes[i].is_constant() && sizes[i].is_constant();
+    if (is_known && self.sizes[i] != Sym(1) && self.sizes[i] != sizes[i])
+      throw InternalError("core.expand of a dim of another size");
+  }
   return view_type(args, std::move(sizes), std::move(strides));
 }
 

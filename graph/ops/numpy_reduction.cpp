@@ -84,6 +84,8 @@ std::vector<Value*> average_body(Builder& b, const Args& args) {
   if (weights.rank() != x.rank()) {
     if (weights.rank() != 1 || dims.size() != 1)
       type_error("Axis must be specified when shapes of a and weights differ.");
+    if (!b.sym().expect_eq(weights.size(0), x.size(dims[0]), "average"))
+      value_error("Shape of weights must be consistent with shape of a along specified axis.");
     std::vector<Sym> sizes(x.rank(), 1);
     sizes[dims[0]] = weights.size(0);
     weights = reshape(weights, sizes);

@@ -198,6 +198,9 @@ std::vector<Value*> diag_body(Builder& b, const Args& args) {
   return forward(b, "diag", {args["v"], args["k"]});
 }
 std::vector<Value*> broadcast_to_body(Builder& b, const Args& args) {
+  for (const Sym& size : args.sizes("shape"))
+    if (b.sym().guard(Relation::kLt, size, 0, "broadcast_to"))
+      value_error("all elements of broadcast shape must be non-negative");
   return forward(b, "broadcast_to", {args["array"], args.sizes("shape")});
 }
 std::vector<Value*> swapaxes_body(Builder& b, const Args& args) {

@@ -115,6 +115,10 @@ TensorType expanded(SymContext& sym, const TensorType& self, std::vector<Sym> si
                  : own == 0      ? Sym(0)  // a number's are all 0, dims of size 1 too
                  : i == rank - 1 ? Sym(1)
                                  : sizes[i + 1] * strides[i + 1];
+    // A number of the program's may be negative in another call.
+    if (!sizes[i].is_constant() && sym.guard(Relation::kLt, sizes[i], 0, "expand") &&
+        sym.guard_eq(sizes[i], -1, "expand"))
+      sizes[i] = -1;
     if (sizes[i] == Sym(-1)) {
       if (dim < 0)
         runtime_error("expand: -1 isn't allowed in a leading, non-existing dimension " + std::to_string(i));
