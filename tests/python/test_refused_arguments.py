@@ -18,6 +18,8 @@ TORCH = {
     "expand of one": lambda n: X[:, :1].expand(2, n, 4),
     "expand_as": lambda n: X[:, :n].expand_as(X),
     "broadcast_to": lambda n: torch.broadcast_to(X, (n, 2, 3, 4)),
+    "meshgrid": lambda n: torch.meshgrid(X[0, 0], X[0, :, :n], indexing="ij")[0],
+    "meshgrid of dtypes": lambda n: torch.meshgrid(X[0, 0], X[0, :, n].double(), indexing="xy")[0],
     "where": lambda n: torch.where(X > 3, X[:, :n], 0.0),
     "copy": lambda n: torch.zeros(2, 3, 4).copy_(X[:, :n]),
     "masked_fill": lambda n: X.masked_fill(X[:, :n] > 3, 1.0),

@@ -224,6 +224,8 @@ def meshgrid(*tensors, indexing=None):
         tensors = tuple(tensors[0])
     if indexing is None:
         not_captured("meshgrid without indexing, which warns")
+    if any(t.ndim > 1 or t.dtype != tensors[0].dtype for t in tensors):
+        not_captured("meshgrid of such tensors")
     swap = indexing == "xy" and len(tensors) >= 2
     if swap:
         tensors = (tensors[1], tensors[0], *tensors[2:])
