@@ -51,8 +51,10 @@ void check_shapes(Builder& b, Tensor input, Tensor weight, const Args& args, con
       runtime_error("negative padding is not supported");
     if (!sym.guard(Relation::kLt, 0, p.dilation[d], "convolution"))
       runtime_error("dilation should be greater than zero");
-    if (p.transposed) continue;
     int64_t dim = static_cast<int64_t>(d) + 2;
+    if (!sym.guard(Relation::kLt, 0, weight.size(dim), "convolution"))
+      throw Unsupported("a convolution with an empty kernel");
+    if (p.transposed) continue;
     Sym reach = p.dilation[d] * (weight.size(dim) - 1) + 1;
     if (sym.guard(Relation::kLt, input.size(dim) + p.padding[d] * 2, reach, "convolution"))
       runtime_error(

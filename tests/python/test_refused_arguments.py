@@ -24,6 +24,7 @@ TORCH = {
     "copy": lambda n: torch.zeros(2, 3, 4).copy_(X[:, :n]),
     "masked_fill": lambda n: X.masked_fill(X[:, :n] > 3, 1.0),
     "output_padding": lambda n: F.conv_transpose1d(X, WEIGHT, None, 3, 0, n),
+    "kernel": lambda n: F.conv1d(X, torch.ones(2, 3, max(n, 0))),
     "padding": lambda n: F.conv_transpose1d(X, WEIGHT, None, 2, n, 1),
     "bias": lambda n: F.linear(X, X[0], torch.ones(3)[:n]),
     "normalized": lambda n: F.layer_norm(X, (4,), torch.ones(4)[:n]),
