@@ -5,7 +5,6 @@
 #include <queue>
 
 namespace cdynamo::graph {
-namespace {}  // namespace
 
 void FlowNetwork::connect(int from, int to, double capacity) {
   edges_of_[from].push_back(static_cast<int>(edges_.size()));

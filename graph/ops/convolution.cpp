@@ -103,13 +103,12 @@ std::vector<Value*> convolution_body(Builder& b, const Args& args, size_t dims, 
     p.padding = spatial(args, "padding", dims, 0);
   }
   check_shapes(b, input, weight, args, p);
-  if (transposed)
-    for (size_t d = 0; d < dims; ++d)
-      if (b.sym().guard(Relation::kLt, p.output_padding[d], 0, "convolution"))
-        runtime_error("negative output_padding is not supported");
-      else if (!b.sym().guard(Relation::kLt, p.output_padding[d], max(p.stride[d], p.dilation[d]),
-                              "convolution"))
-        runtime_error("output padding must be smaller than either stride or dilation");
+  for (size_t d = 0; transposed && d < dims; ++d) {
+    if (b.sym().guard(Relation::kLt, p.output_padding[d], 0, "convolution"))
+      runtime_error("negative output_padding is not supported");
+    if (!b.sym().guard(Relation::kLt, p.output_padding[d], max(p.stride[d], p.dilation[d]), "convolution"))
+      runtime_error("output padding must be smaller than either stride or dilation");
+  }
   Tensor result =
       wrap(b, b.call1("core.convolution", {input.value, weight.value, args["bias"], p.stride, p.padding,
                                            p.dilation, transposed, p.output_padding, p.groups}));

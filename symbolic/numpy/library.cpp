@@ -1,4 +1,4 @@
-#include "symbolic/frames/warnings.h"
+#include "symbolic/numpy/library.h"
 
 #include <algorithm>
 #include <string_view>
