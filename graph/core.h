@@ -10,6 +10,8 @@
 //   Args. Scalar operands (weak numbers) are core.full nodes.
 //
 //   core.cast(Tensor self, ScalarType dtype)                C's conversion; to bool: != 0
+//   core.bitcast(Tensor self, ScalarType dtype)             the same bits, of as many bytes; also a view: it looks at the
+//                                                           storage of `self`
 //   core.full(int[] size, Scalar value, ScalarType dtype)   one value everywhere
 //   core.iota(int[] size, int dim, ScalarType dtype)        the index along `dim`
 //

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,7 +20,8 @@ struct OutputAlias {
   int index = -1;  // kFresh: index in core->outputs; kInput, kViewOfInput: the input; kViewOfOutput: index in
                    // core->outputs
   std::vector<Sym> sizes, strides;
-  Sym offset;  // views: elements, counted from the data pointer of the input or output
+  Sym offset;                  // views: elements, counted from the data pointer of the input or output
+  std::optional<DType> dtype;  // of a view that takes the elements for others
 };
 
 struct Prepared {

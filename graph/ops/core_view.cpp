@@ -60,6 +60,9 @@ std::vector<TensorType> infer_permute(Graph& graph, const Args& args) {
 
 std::vector<TensorType> infer_reshape(Graph& graph, const Args& args) {
   std::vector<Sym> sizes = args.sizes("size");
+  const auto had = args.value("self")->type.numel().maybe_constant();
+  const auto has = TensorType{.sizes = sizes}.numel().maybe_constant();
+  if (had && has && *had != *has) runtime_error("a shape of another number of elements");
   auto strides = view_strides(*graph.sym, args.value("self")->type, sizes);
   std::vector<Sym> row_major = contiguous_strides(sizes);
   return view_type(args, std::move(sizes), strides ? *strides : row_major);
@@ -296,6 +299,14 @@ std::vector<OpDef> core_view_ops() {
        .core = {.kind = CoreKind::kCast,
                 .linearity = Linearity::kAll,
                 .eager = "self.to(torch_dtype(dtype))"}},
+      {.name = "core.bitcast",
+       .family = Family::kPointwise,
+       .schemas = {"core.bitcast(Tensor self, ScalarType dtype) -> Tensor"},
+       .scalar = CDYNAMO_SCALAR(return x[0].dtype == DType::kBool ? b.cast(x[0], *args.dtype("dtype"))
+                                                                  : b.bitcast(x[0], *args.dtype("dtype"))),
+       .infer = infer_cast,
+       .differentiable = false,
+       .core = {.view = &kBitcastView, .eager = "self.view(torch_dtype(dtype))"}},
       {.name = "core.full",
        .family = Family::kIndexing,
        .schemas = {"core.full(int[] size, Scalar value, ScalarType dtype) -> Tensor"},

@@ -36,7 +36,21 @@ TensorType reshaped_as_numpy(Graph& graph, const TensorType& self, TensorType re
   return result;
 }
 
+// The same memory, other elements.
+TensorType type_of_bits(const Args& args) {
+  const Value* self = args.value("self");
+  TensorType type = self->type;
+  type.weak = false;
+  type.dtype = *args.dtype("dtype");
+  if (type.dtype == self->type.dtype) return type;
+  if (!can_bitcast(self->type.dtype, type.dtype))
+    throw Unsupported("view() as a dtype of another size or kind");
+  if (self->requires_grad) throw Unsupported("view() as another dtype of what requires grad");
+  return type;
+}
+
 std::vector<TensorType> infer_view(Graph& graph, const Args& args) {
+  if (args.has("dtype")) return {type_of_bits(args)};
   const TensorType& self = self_of(args);
   return {reshaped_as_numpy(graph, self, view_type(*graph.sym, self, target_sizes(args)))};
 }
@@ -45,6 +59,11 @@ std::vector<TensorType> infer_reshape(Graph& graph, const Args& args) {
   return {reshaped_as_numpy(graph, self, reshape_type(*graph.sym, self, target_sizes(args)))};
 }
 std::vector<Value*> reshape_body(Builder& b, const Args& args) {
+  if (args.has("dtype")) {
+    Value* self = args.value("self");
+    const DType dtype = *args.dtype("dtype");
+    return {dtype == self->type.dtype ? self : b.call1("core.bitcast", {self, dtype})};
+  }
   return one(reshape(self_tensor(b, args), resolve_sizes(b.sym(), self_of(args), target_sizes(args))));
 }
 
@@ -397,7 +416,9 @@ OpDef maybe_view(std::string_view name, std::vector<std::string_view> schemas, B
 
 std::vector<OpDef> shapes() {
   return {
-      view("view", {"view(Tensor self, int[] size) -> Tensor"}, reshape_body, infer_view),
+      view("view",
+           {"view(Tensor self, int[] size) -> Tensor", "view.dtype(Tensor self, ScalarType dtype) -> Tensor"},
+           reshape_body, infer_view),
       view("view_as", {"view_as(Tensor self, Tensor other) -> Tensor"}, reshape_body, infer_view),
       maybe_view("reshape", {"reshape(Tensor self, int[] shape) -> Tensor"}, reshape_body, infer_reshape,
                  alias_if_viewable),

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "graph/ops/view_rules.h"
 #include "graph/passes/view_step.h"
 #include "graph/strides.h"
 
@@ -81,7 +82,7 @@ bool advance_diagonal(SymContext&, const Args& args, StorageLayout& layout) {
   return true;
 }
 
-bool advance_detach(SymContext&, const Args&, StorageLayout&) { return true; }
+bool advance_in_place(SymContext&, const Args&, StorageLayout&) { return true; }
 
 bool advance_unit_strides(SymContext&, const Args& args, StorageLayout& layout) {
   const std::vector<Sym> strides = args.sizes("strides");
@@ -160,6 +161,12 @@ Value* back_diagonal(Builder& builder, const ViewStep& step, Value* operand, Val
 
 Value* back_detach(Builder&, const ViewStep&, Value*, Value* content) { return content; }
 
+Value* back_bitcast(Builder& builder, const ViewStep&, Value* operand, Value* content) {
+  const DType dtype = operand->type.dtype;
+  if (!can_bitcast(content->type.dtype, dtype)) throw Unsupported("a write to a bool through its bits");
+  return builder.call1("core.bitcast", {content, dtype});
+}
+
 // `into` with `part` for its elements along `dim` from `first` on.
 Tensor put(Tensor into, Tensor part, int64_t dim, Sym first) {
   if (same_sizes(into.builder->sym(), into.sizes(), part.sizes())) return part;
@@ -206,7 +213,8 @@ const ViewDef kReshapeView{advance_reshape, back_reshape};
 const ViewDef kSliceView{advance_slice, back_slice};
 const ViewDef kDiagonalView{advance_diagonal, back_diagonal};
 const ViewDef kWindowView{advance_window, back_window};
-const ViewDef kDetachView{advance_detach, back_detach};
+const ViewDef kDetachView{advance_in_place, back_detach};
 const ViewDef kUnitStridesView{advance_unit_strides, back_detach};
+const ViewDef kBitcastView{advance_in_place, back_bitcast};
 
 }  // namespace cdynamo::graph

@@ -16,6 +16,11 @@ SymContext& context_of(const TensorType& type) { return context_of({&type}); }
 
 const TensorType& self_type(const Node& node) { return std::get<Value*>(node.args.at(0))->type; }
 
+bool can_bitcast(DType from, DType to) {
+  return runtime::bytes(from) == runtime::bytes(to) && !runtime::is_half(from) && !runtime::is_half(to) &&
+         to != DType::kBool;
+}
+
 std::vector<Sym> resolve_sizes(SymContext& sym, const TensorType& self, std::vector<Sym> sizes) {
   Sym numel = self.numel(), known = 1;
   int unknown = -1;

@@ -25,6 +25,10 @@ TensorType without_dims(const TensorType& self,
 TensorType permuted(const TensorType& self, const std::vector<int64_t>& order);
 TensorType expanded(SymContext& sym, const TensorType& self, std::vector<Sym> sizes);
 
+// view(dtype): whether the elements of one dtype can be taken for those of the other, bit by bit. A bool's other bits are
+// nobody's, a half type's are rounded off as the compiled code computes in float32.
+bool can_bitcast(DType from, DType to);
+
 // Aliases of what may be a view: by whether the result's layout can be had without a copy.
 Alias alias_if_viewable(const Node& node);
 Alias alias_always_view(const Node& node);

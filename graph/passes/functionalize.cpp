@@ -326,6 +326,7 @@ class Functionalizer {
     if (!b.storage) throw InternalError("functionalize: an output is not made by the graph: " + output->name);
     OutputAlias alias{.sizes = output->type.sizes, .strides = output->type.strides, .offset = b.offset};
     const bool whole = b.object == b.storage->base && b.chain.empty();
+    if (output->type.dtype != b.storage->base->type.dtype) alias.dtype = output->type.dtype;
     if (b.storage->input >= 0) {
       alias.kind = whole ? OutputAlias::kInput : OutputAlias::kViewOfInput;
       alias.index = b.storage->input;

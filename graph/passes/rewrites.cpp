@@ -134,6 +134,13 @@ Value* merge_casts(Builder& b, const Match& m) {
   return merged;
 }
 
+Value* merge_bitcasts(Builder& b, const Match& m) {
+  if (m['x']->type.dtype == DType::kBool) return nullptr;
+  Value* merged = b.call1("core.bitcast", {m['x'], m.type().dtype});
+  merged->node->user_call = m.nodes[1]->user_call;
+  return merged;
+}
+
 // Converted before it is expanded: once for each element that there is.
 Value* cast_before_expand(Builder& b, const Match& m) {
   return b.call1("core.expand", {b.call1("core.cast", {m['x'], m.type().dtype}), m.type().sizes});
@@ -284,6 +291,8 @@ Value* reduce_one_element(Builder& b, const Match& m) {
 constexpr Rewrite kViews[] = {
     {"core.cast(x)", "x", same_dtype},
     {"core.cast(core.cast(x))", nullptr, nullptr, merge_casts},
+    {"core.bitcast(x)", "x", same_dtype},
+    {"core.bitcast(core.bitcast(x))", nullptr, nullptr, merge_bitcasts},
     {"core.cast(core.expand(x))", nullptr, nullptr, cast_before_expand},
     {"core.reshape(x)", "x", keeps_sizes},
     {"core.reshape(core.reshape(x))", nullptr, has_no_units, merge_reshapes},

@@ -198,6 +198,13 @@ PyRef as_strided_view(PyObject* base, const int64_t* sizes, const int64_t* strid
                                           static_cast<long long>(base_offset + offset)));
 }
 
+PyRef typed_view(PyObject* base, DType dtype) {
+  static PyObject* const view = PyUnicode_InternFromString("view");
+  const bool is_numpy = tensor_kind(base) == TensorKind::kNumpy;
+  const PyRef wanted = is_numpy ? numpy_dtype_object(dtype) : PyRef::borrow(torch_dtype_object(dtype));
+  return wanted ? PyRef::steal(PyObject_CallMethodOneArg(base, view, wanted.get())) : PyRef();
+}
+
 PyRef alias_with_history(PyObject* tensor) {
   static PyObject* const is_leaf = PyUnicode_InternFromString("is_leaf");
   static PyObject* const detach = PyUnicode_InternFromString("detach");

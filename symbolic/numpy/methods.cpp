@@ -322,16 +322,18 @@ ValuePtr ravel_method(Executor& ex, const ValuePtr& self, const CallArgs& args) 
   return numpy_array_value(ex, is_view ? flat : append_call1(ex, "clone", {flat}));
 }
 
-// x.view(): a new array on the same memory. As another dtype it is not captured.
+// x.view(): a new array on the same memory, as another dtype if one is given.
 ValuePtr view_method(Executor& ex, const ValuePtr& self, const CallArgs& args) {
   const std::vector<ValuePtr> given = bind_arguments(ex, "view", args, {"dtype?", "type?"});
-  DType dtype = array_of(self).array_type().dtype;
-  const bool is_own =
-      !given[0] || (given[0]->real_object() && numpy_dtype_like(given[0]->real_object(), &dtype) &&
-                    dtype == array_of(self).array_type().dtype);
-  if (!is_own || given[1] || array_of(self).is_scalar())
-    break_graph("CD0502", "view() as another dtype or type");
-  return numpy_array_value(ex, append_call1(ex, "alias", {array_of(self).value()}));
+  const DType own = array_of(self).array_type().dtype;
+  DType dtype = own;
+  const bool is_dtype =
+      !given[0] || (given[0]->real_object() && numpy_dtype_like(given[0]->real_object(), &dtype));
+  if (!is_dtype || given[1] || array_of(self).is_scalar()) break_graph("CD0502", "view() as this type");
+  graph::Value* value = array_of(self).value();
+  if (dtype == own) return numpy_array_value(ex, append_call1(ex, "alias", {value}));
+  const graph::OpDef& view = graph::op("view");
+  return numpy_array_value(ex, append_call(ex, view, {.overload = 1, .args = {value, dtype}}).at(0));
 }
 
 // conj() of a real array.

@@ -157,6 +157,23 @@ TEST(Functionalize, OutputsTellTheirStorage) {
   EXPECT_EQ(prepared.outputs[3].strides, std::vector<Sym>{4});
 }
 
+TEST(Functionalize, ViewsAsAnotherDtypeTellIt) {
+  Program p;
+  Value* x = p.input(floats({3, 4}));
+  const OpDef& view = op("view");
+  Value* bits = p.builder.call(view, 1, {x, DType::kI64}).at(0);
+  p.in_place("bitwise_not", {p.select(bits, 0, 1)});
+  p.returns({p.select(bits, 0, 2), p.builder.call(view, 1, {bits, DType::kF64}).at(0)});
+  const Prepared prepared = functionalize(p.graph);
+  EXPECT_EQ(prepared.outputs[0].kind, OutputAlias::kViewOfInput);
+  EXPECT_EQ(prepared.outputs[0].dtype, DType::kI64);
+  EXPECT_EQ(prepared.outputs[0].offset, Sym(8));
+  EXPECT_EQ(prepared.outputs[1].kind, OutputAlias::kViewOfInput);
+  EXPECT_EQ(prepared.outputs[1].dtype, std::nullopt);
+  ASSERT_EQ(prepared.core->mutations.size(), 1u);
+  EXPECT_EQ(prepared.core->mutations[0].value->type.dtype, DType::kF64);
+}
+
 TEST(Functionalize, EqualValuesInTwoStoragesAreTwoOutputs) {
   Program p;
   Value* x = p.input(floats({3}));

@@ -118,6 +118,17 @@ TEST(Simplify, ConversionsAreMergedWhereNothingIsLost) {
               ElementsAre("core.cast", "core.cast", "neg"));
 }
 
+TEST(Simplify, BitsAreTakenForOthersOnce) {
+  const auto bits = [](CoreProgram& p, Tensor x, DType dtype) {
+    return p.call("core.bitcast", {x.value, dtype});
+  };
+  CoreProgram p;
+  EXPECT_THAT(p.simplified(neg(bits(p, bits(p, p.x, DType::kI32), DType::kF32))), ElementsAre("neg"));
+  CoreProgram q;
+  EXPECT_THAT(q.simplified(neg(bits(q, bits(q, q.x, DType::kU32), DType::kI32))),
+              ElementsAre("core.bitcast", "neg"));
+}
+
 TEST(Simplify, WritesThatAreReadBack) {
   CoreProgram p;
   const std::vector<Sym> start = {1, 0}, step = {1, 1}, size = {2, 6};

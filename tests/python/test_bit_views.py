@@ -1,0 +1,220 @@
+"""view(dtype): the same memory as elements of another dtype, read, written and returned, torch and NumPy."""
+
+import numpy as np
+import pytest
+
+import cdynamo
+
+PAIRS = [
+    ("float32", "int32"),
+    ("float32", "uint32"),
+    ("int32", "float32"),
+    ("float64", "int64"),
+    ("float64", "uint64"),
+    ("int64", "float64"),
+    ("int64", "uint64"),
+    ("uint8", "int8"),
+    ("int16", "uint16"),
+    ("bool", "uint8"),
+    ("bool", "int8"),
+]
+
+
+def data(dtype):
+    values = np.array([0.0, -0.0, 1.5, -2.25, 3e30, -1e-30, 7.0, 126.0])
+    if dtype == "bool":
+        return values > 1
+    if np.issubdtype(dtype, np.floating):
+        return values.astype(dtype)
+    info = np.iinfo(dtype)
+    return np.array([0, 1, info.max, info.min, 5, info.max // 3, 77, 100], dtype)
+
+
+def compiled(function):
+    return cdynamo.optimize(function, fullgraph=True)
+
+
+@pytest.mark.parametrize("source, target", PAIRS)
+def test_numpy_bits(source, target):
+    def bits(x):
+        return x.copy().view(target), np.flip(x).view(target)
+
+    for want, got in zip(bits(data(source)), compiled(bits)(data(source))):
+        assert got.dtype == want.dtype
+        assert got.tobytes() == want.tobytes()
+
+
+def test_fast_inverse_square_root():
+    def inverse_root(x):
+        i = x.view(np.int32)
+        i = np.int32(0x5F3759DF) - (i >> 1)
+        y = i.view(np.float32)
+        return y * (np.float32(1.5) - np.float32(0.5) * x * y * y)
+
+    x = np.linspace(0.1, 9, 33, dtype=np.float32)
+    np.testing.assert_array_equal(compiled(inverse_root)(x), inverse_root(x))
+
+
+def test_numpy_writes_go_through():
+    def f(x):
+        bits = x.view(np.int64)
+        bits[1:3] = 0
+        y = x * 2
+        y.view(np.uint64)[0] = 1
+        x[4] = 1.0
+        return bits[4] + 1, y
+
+    want_x, got_x = data("float64"), data("float64")
+    want, got = f(want_x), compiled(f)(got_x)
+    np.testing.assert_array_equal(got_x, want_x)
+    assert got[0] == want[0]
+    np.testing.assert_array_equal(got[1], want[1])
+
+
+def test_numpy_results_share_memory():
+    def f(x):
+        y = x + 1
+        return x.view(np.int64)[2:], y, y[::2].view(np.uint64)
+
+    x = data("float64")
+    of_x, y, of_y = compiled(f)(x)
+    np.testing.assert_array_equal(of_x, x.view(np.int64)[2:])
+    np.testing.assert_array_equal(of_y, y[::2].view(np.uint64))
+    of_x[0], of_y[1] = 0, 0
+    assert x[2] == 0 and y[2] == 0
+
+
+@pytest.mark.parametrize("x", [data("float32"), data("float32")[::2]])
+def test_numpy_other_widths_are_numpys(x):
+    def f(x):
+        return x.view(np.int16) + 1
+
+    if x.flags.c_contiguous:
+        np.testing.assert_array_equal(cdynamo.optimize(f)(x), f(x))
+    else:
+        with pytest.raises(ValueError, match="last axis"):
+            cdynamo.optimize(f)(x)
+
+
+@pytest.mark.parametrize("source, target", PAIRS)
+def test_torch_bits(source, target):
+    torch = pytest.importorskip("torch")
+    wanted = getattr(torch, target)
+
+    def bits(x):
+        return x.clone().view(wanted), x.flip(0).view(wanted)
+
+    x = torch.from_numpy(data(source))
+    for want, got in zip(bits(x), compiled(bits)(x)):
+        assert got.dtype is want.dtype and got.stride() == want.stride()
+        assert torch.equal(got.view(torch.uint8), want.view(torch.uint8))
+
+
+def test_torch_writes_go_through():
+    torch = pytest.importorskip("torch")
+
+    def f(x):
+        x.view(torch.int32)[1:3].zero_()
+        y = x * 2
+        sign = y.view(torch.int32) >> 31
+        y.view(torch.int32).bitwise_and_(0x7FFFFFFF)
+        return y, sign
+
+    want_x, got_x = (torch.from_numpy(data("float32")) for _ in range(2))
+    want, got = f(want_x), compiled(f)(got_x)
+    assert torch.equal(got_x, want_x)
+    for left, right in zip(want, got):
+        assert torch.equal(left, right)
+
+
+def test_torch_results_share_memory():
+    torch = pytest.importorskip("torch")
+
+    def f(x):
+        y = x + 1
+        return x.view(torch.int64).reshape(2, 4)[1], y, y.view(torch.int64)[3:], x.detach().view(torch.int64)
+
+    x = torch.from_numpy(data("float64"))
+    of_x, y, of_y, whole = compiled(f)(x)
+    for want, got in zip(f(x), (of_x, y, of_y, whole)):
+        assert torch.equal(got, want) and got.stride() == want.stride()
+    of_x[0], of_y[1], whole[7] = 0, 0, 0
+    assert x[4] == 0 and y[4] == 0 and x[7] == 0
+    assert of_x._version == x._version
+
+
+def test_torch_sizes_that_change():
+    torch = pytest.importorskip("torch")
+
+    @compiled
+    def exponent(x):
+        return ((x.view(torch.int32) >> 23) & 255) - 127
+
+    for n in (3, 8, 17, 64):
+        x = torch.linspace(0.1, 40, n)
+        assert torch.equal(exponent(x), torch.frexp(x).exponent - 1)
+
+
+def test_what_has_a_gradient_is_left_to_torch():
+    torch = pytest.importorskip("torch")
+
+    def f(x, w):
+        noise = torch.full_like(x, 3).detach().view(torch.int32) & 255
+        return (x * w).sum() + noise.sum()
+
+    def g(x):
+        return (x * 2).view(torch.int32) + 1
+
+    x, w = torch.ones(4, requires_grad=True), torch.ones(4)
+    compiled(f)(x, w).backward()
+    assert torch.equal(x.grad, w)
+    assert torch.equal(cdynamo.optimize(g)(x), g(x))
+
+
+def test_bools_through_their_bits():
+    torch = pytest.importorskip("torch")
+
+    def f(mask):
+        mask.view(torch.uint8)[0] = 0
+        return mask.view(torch.uint8).sum(), mask & True
+
+    want, got = (torch.tensor([True, True, False]) for _ in range(2))
+    for left, right in zip(f(want), cdynamo.optimize(f)(got)):
+        assert torch.equal(left, right)
+    assert torch.equal(want, got)
+
+
+@pytest.mark.parametrize("dtype", ["int16", "uint8", "float64", "complex64"])
+def test_torch_other_widths_are_torchs(dtype):
+    torch = pytest.importorskip("torch")
+
+    def f(x):
+        return (x + 1).view(getattr(torch, dtype)).clone()
+
+    x = torch.arange(8, dtype=torch.float32)
+    assert torch.equal(cdynamo.optimize(f)(x), f(x))
+    with pytest.raises(RuntimeError, match="size"):
+        cdynamo.optimize(lambda x: x.view(torch.float64))(torch.ones(3))
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_half_types_are_torchs(dtype):
+    torch = pytest.importorskip("torch")
+
+    def f(x):
+        return x.view(torch.int16) + 1, (x.view(torch.int16) ^ 1).view(x.dtype)
+
+    x = torch.linspace(-3, 3, 9).to(getattr(torch, dtype))
+    for want, got in zip(f(x), cdynamo.optimize(f)(x)):
+        assert torch.equal(want, got)
+
+
+@pytest.mark.native
+def test_vmap():
+    torch = pytest.importorskip("torch")
+
+    def f(x):
+        return torch.vmap(lambda row: row.view(torch.int32) >> 23)(x)
+
+    x = torch.linspace(0.1, 5, 12).reshape(3, 4)
+    assert torch.equal(compiled(f)(x), f(x))
