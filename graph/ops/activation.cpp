@@ -120,6 +120,7 @@ std::vector<Value*> prelu_body(Builder& b, const Args& args) {
   Tensor self = operand(b, args, "self"), weight = operand(b, args, "weight");
   if (weight.rank() > 1) runtime_error("prelu: Expected `weight` to be a scalar or 1D tensor");
   if (self.dtype() != weight.dtype()) runtime_error("prelu: Type promoting not supported");
+  if (!is_float(self.dtype())) throw Unsupported("prelu of integers");
   if (weight.rank() == 1 && !(weight.size(0) == Sym(1))) {
     Sym channels = self.rank() > 1 ? self.size(1) : Sym(1);
     if (!b.sym().guard_eq(weight.size(0), channels, "prelu"))

@@ -27,7 +27,9 @@ Advanced analyze(Builder& b, Tensor self, const std::vector<Value*>& given) {
     Tensor index = wrap(b, given[d]);
     if (index.dtype() == DType::kBool || index.dtype() == DType::kU8)
       throw Unsupported("a mask as an index, whose number of results is known only at run time");
-    if (!is_integer(index.dtype()))
+    const bool is_narrow = b.graph().framework == Framework::kTorch && index.dtype() != DType::kI32 &&
+                           index.dtype() != DType::kI64;
+    if (!is_integer(index.dtype()) || is_narrow)
       index_error("tensors used as indices must be long, int, byte or bool tensors");
     a.shape = first ? index.sizes() : broadcast_sizes(b.graph(), a.shape, index.sizes());
     first = false;

@@ -34,7 +34,10 @@ Scalar highest(ScalarBuilder& b, DType dtype) {
   return is_float(dtype) ? b.constant(std::numeric_limits<double>::infinity(), dtype)
                          : b.constant_int(greatest(dtype), dtype);
 }
-Scalar add(ScalarBuilder& b, Scalar x, Scalar y) { return b.add(x, y); }
+// A sum of bools that stays one is whether any is true.
+Scalar add(ScalarBuilder& b, Scalar x, Scalar y) {
+  return x.dtype == DType::kBool ? b.bit_or(x, y) : b.add(x, y);
+}
 Scalar mul(ScalarBuilder& b, Scalar x, Scalar y) { return b.mul(x, y); }
 Scalar larger(ScalarBuilder& b, Scalar x, Scalar y) {
   return x.dtype == DType::kBool ? b.bit_or(x, y) : b.max(x, y);

@@ -110,6 +110,7 @@ std::vector<Value*> take_along_dim_body(Builder& b, const Args& args) {
   }
   if (self.rank() != index.rank())
     runtime_error("torch.take_along_dim(): input and indices should have the same number of dimensions");
+  if (self.rank() == 0) index_error("Dimension specified as 0 but tensor has no dimensions");
   int64_t dim = wrap_dim(args.constant("dim"), self.rank());
   std::vector<Sym> a = self.sizes(), c = index.sizes();
   a[dim] = c[dim] = 1;
@@ -171,6 +172,8 @@ std::vector<Value*> scatter_body(Builder& b, const Args& args) {
   Tensor self = self_of(b, args), index = operand(b, args, "index");
   int64_t dim = wrap_dim(args.constant("dim"), self.rank());
   require_index(index, "scatter");
+  if (args.has("src") && operand_dtype(args, "src") != self.dtype())
+    runtime_error("scatter(): Expected self.dtype to be equal to src.dtype");
   if (b.sym().guard_eq(index.type().numel(), 0, "scatter")) return one(self);
   check_gather(b, self, index, dim, "scatter");
   const char* reduce = args.schema().name == "scatter_add" ? "sum" : scatter_reduce(args);
@@ -179,7 +182,6 @@ std::vector<Value*> scatter_body(Builder& b, const Args& args) {
     src = full(b, index.sizes(), args["value"], self.dtype());
   } else {
     src = operand(b, args, "src");
-    if (src.dtype() != self.dtype()) runtime_error("scatter(): Expected self.dtype to be equal to src.dtype");
     if (std::max(src.rank(), 1) != std::max(index.rank(), 1))
       runtime_error("Index tensor must have the same number of dimensions as src tensor");
     check_gather(b, src, index, -1, "scatter");

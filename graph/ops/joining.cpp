@@ -264,6 +264,12 @@ std::vector<Value*> pad_body(Builder& b, const Args& args) {
     runtime_error("Unrecognised padding mode " + std::string(mode));
   if (pads.size() % 2 != 0 || dims > 3 || (self.rank() != dims + 1 && self.rank() != dims + 2))
     runtime_error("Only 2D, 3D, 4D, 5D padding with non-constant padding are supported for now");
+  if (mode != "circular") {  // of eager's kernels
+    if (self.dtype() == DType::kBool) throw Unsupported("padding of bools by what is there");
+    const auto samples = self.sizes().begin() + (self.rank() - dims - 1);
+    if (std::find(samples, self.sizes().end(), Sym(0)) != self.sizes().end())
+      throw Unsupported("padding of nothing by what is there");
+  }
   for (int64_t i = 0; i < dims; ++i) {
     int64_t dim = self.rank() - 1 - i;
     Sym low = pads[2 * i], high = pads[2 * i + 1], size = self.size(dim);

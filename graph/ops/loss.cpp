@@ -105,6 +105,11 @@ std::vector<Value*> bce_with_logits_body(Builder& b, const Args& args) {
 
 // ---- many classes ---------------------------------------------------------------------------------------
 
+void require_weight_of_classes(Tensor weight, const Sym& classes) {
+  if (weight.rank() != 1 || !weight.builder->sym().guard_eq(weight.size(0), classes, "weight"))
+    runtime_error("weight tensor should be defined either for all classes or no classes");
+}
+
 struct Picked {
   Tensor loss, weight;  // (N, d1 ..): 0 where the target is ignored
 };
@@ -122,8 +127,7 @@ Picked pick(Builder& b, Tensor scores, Tensor log_total, Tensor target, const Ar
   Tensor weight = full(b, chosen.sizes(), 1.0, chosen.dtype());
   if (args.has("weight")) {
     Tensor given = operand(b, args, "weight");
-    if (given.rank() != 1 || !b.sym().guard_eq(given.size(0), classes, "weight"))
-      runtime_error("weight tensor should be defined either for all classes or no classes");
+    require_weight_of_classes(given, classes);
     weight =
         wrap(b, b.call1("core.index", {cast(given, chosen.dtype()).value, std::vector<Value*>{safe.value}}));
   }
@@ -151,6 +155,7 @@ void check_classes(Builder& b, Tensor input, Tensor target) {
 
 std::vector<Value*> nll_loss_body(Builder& b, const Args& args) {
   Tensor input = operand(b, args, "self"), target = operand(b, args, "target");
+  if (!is_float(input.dtype())) throw Unsupported("nll_loss of integers");
   check_classes(b, input, target);
   return one(reduced(pick(b, to_compute(input), {}, target, args, args.constant("ignore_index")),
                      args.constant("reduction"), input.dtype()));
@@ -165,9 +170,11 @@ Tensor expected_loss(Builder& b, const Args& args, Tensor log_probability, Tenso
     wanted = wanted * (1 - smoothing) + full(b, {}, smoothing, wanted.dtype()) / Operand(classes);
   Tensor terms = log_probability * wanted;
   if (args.has("weight")) {
+    Tensor weight = operand(b, args, "weight");
+    require_weight_of_classes(weight, classes);
     std::vector<Sym> shape(terms.rank(), 1);
     shape[dim] = classes;
-    terms = terms * reshape(cast(operand(b, args, "weight"), terms.dtype()), shape);
+    terms = terms * reshape(cast(weight, terms.dtype()), shape);
   }
   Tensor loss = -sum(terms, {dim});
   if (reduction == 0) return cast(loss, dtype);

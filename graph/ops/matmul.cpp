@@ -210,9 +210,13 @@ std::vector<Value*> linear_body(Builder& b, const Args& args) {
   Tensor matrix = weight.rank() == 2 ? transpose(weight, 0, 1) : weight;
   if (!args.has("bias")) return one(matmul_of(input, matrix));
   Tensor bias = operand(b, args, "bias");
+  if (weight.rank() == 1) runtime_error("mat2 must be a matrix, got 1-D tensor");
   if (bias.dtype() != input.dtype()) runtime_error("self and mat2 must have the same dtype");
-  if (!adds_in_product(input) || matrix.rank() != 2 || input.rank() == 0)
-    return one(matmul_of(input, matrix) + bias);
+  if (!adds_in_product(input) || matrix.rank() != 2 || input.rank() == 0) {
+    const Tensor product = matmul_of(input, matrix), result = product + bias;
+    if (result.sizes() != product.sizes()) throw Unsupported("linear with a bias that is larger");
+    return one(result);
+  }
   return one(
       fold(input, matrix, [&](Tensor rows, Tensor columns) { return fused_addmm(rows, columns, bias); }));
 }

@@ -69,6 +69,13 @@ Dims trailing_dims(Builder& b, Tensor x, const std::vector<Sym>& shape, const ch
   return dims;
 }
 
+// Eager's kernels have parameters of the input's dtype, or float32 ones beside half types.
+void require_parameter_dtype(Tensor input, DType parameter) {
+  const bool is_wider = is_half(input.dtype()) && parameter == DType::kF32;
+  if (parameter != input.dtype() && !is_wider)
+    throw Unsupported("normalization with parameters of another dtype");
+}
+
 Tensor affine(const Args& args, Tensor x, const std::vector<Sym>& shape) {
   auto parameter = [&](const char* name) {
     Tensor p = operand(*x.builder, args, name);
@@ -93,6 +100,8 @@ void require_float(Tensor x, const char* name) {
 std::vector<Value*> layer_norm_body(Builder& b, const Args& args) {
   Tensor input = operand(b, args, "input");
   require_float(input, "\"LayerNormKernelImpl\"");
+  for (const char* parameter : {"weight", "bias"})
+    if (args.has(parameter)) require_parameter_dtype(input, operand_dtype(args, parameter));
   std::vector<Sym> shape = args.sizes("normalized_shape");
   Dims dims = trailing_dims(b, input, shape, "layer_norm");
   Normalized n = normalize(to_compute(input), dims, args.number("eps"));
@@ -128,6 +137,7 @@ Tensor over_channels(Tensor vector, int rank) {
 }
 Tensor channel_parameter(Builder& b, const Args& args, const char* name, const Sym& channels, DType dtype) {
   Tensor p = operand(b, args, name);
+  require_parameter_dtype(operand(b, args, "input"), p.dtype());
   if (p.rank() != 1 || !b.sym().guard_eq(p.size(0), channels, name))
     runtime_error(std::string(name) + " should contain " + channels.str() + " elements not " +
                   p.type().numel().str());

@@ -37,9 +37,9 @@ OpDef function(std::string_view name, std::string_view schema, ScalarFn scalar, 
           .derivative = derivative,
           .check = check};
 }
-void check_hypot(Graph& graph, const Args& args) {
+void check_no_integers(Graph& graph, const Args& args) {
   if (graph.framework == Framework::kTorch && !is_float(common_dtype(graph, args)))
-    runtime_error("\"hypot_cpu\" not implemented for integers");
+    throw Unsupported(args.schema().name + " of integers");
 }
 
 void check_rounding(Graph& graph, const Args& args) {
@@ -256,12 +256,12 @@ std::vector<OpDef> exponentials() {
                  CDYNAMO_SCALAR(return logaddexp_of(b, x, false)),
                  CDYNAMO_DERIVATIVE(d.set(0, d.grad() / (exp(d.operand(1) - d.operand(0)) + 1));
                                     d.set(1, d.grad() / (exp(d.operand(0) - d.operand(1)) + 1))),
-                 {{}, {"np.logaddexp"}}),
+                 {{}, {"np.logaddexp"}}, check_no_integers),
         function("logaddexp2", "logaddexp2(Tensor self, Tensor other) -> Tensor",
                  CDYNAMO_SCALAR(return logaddexp_of(b, x, true)),
                  CDYNAMO_DERIVATIVE(d.set(0, d.grad() / (exp2(d.operand(1) - d.operand(0)) + 1));
                                     d.set(1, d.grad() / (exp2(d.operand(0) - d.operand(1)) + 1))),
-                 {{}, {"np.logaddexp2"}}),
+                 {{}, {"np.logaddexp2"}}, check_no_integers),
         {.name = "core.xlogy",
          .family = Family::kPointwise,
          .schemas = {"core.xlogy(Tensor self, Tensor other) -> Tensor"},
@@ -351,7 +351,7 @@ std::vector<OpDef> trigonometry() {
                  CDYNAMO_SCALAR(return b.hypot(x[0], x[1])),
                  CDYNAMO_DERIVATIVE(d.set(0, d.grad() * d.operand(0) / d.result());
                                     d.set(1, d.grad() * d.operand(1) / d.result())),
-                 {{}, {"np.hypot"}}, check_hypot),
+                 {{}, {"np.hypot"}}, check_no_integers),
         function("sinc", "sinc(Tensor self) -> Tensor", sinc_scalar, sinc_derivative,
                  {{"torch.special.sinc"}, {}}),
         function("deg2rad", "deg2rad(Tensor self) -> Tensor",

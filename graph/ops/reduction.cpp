@@ -218,6 +218,8 @@ std::vector<Value*> vector_norm_body(Builder& b, const Args& args) {
   DType dtype = dtype_or(args, self.dtype());
   require_float(self.dtype(), "linalg.vector_norm");
   require_float(dtype, "linalg.vector_norm");
+  const bool narrows = dtype != self.dtype() && runtime::bytes(dtype) <= runtime::bytes(self.dtype());
+  if (narrows) throw Unsupported("linalg.vector_norm in a narrower dtype");
   double ord = args.number("ord");
   Dims dims = dims_of(args, self.rank());
   check_infinite_norm(b, self, ord, dims);
@@ -258,6 +260,8 @@ std::vector<Value*> scan_body(Builder& b, const Args& args, const char* core_op)
   Tensor self = self_of(b, args);
   int64_t dim = wrap_dim(args.constant("dim"), self.rank());
   Tensor x = cast(self, sum_dtype(args, self.dtype()));
+  if (x.dtype() == DType::kBool && b.graph().framework == Framework::kTorch)
+    throw Unsupported("running sums and products of dtype bool");
   if (x.rank() == 0) return one(x);
   return forward(b, core_op, {x.value, Sym(dim)});
 }

@@ -243,6 +243,7 @@ class Selector {
       if (!numpy_) refuse("an unsigned tensor: a mask, or no index");
       index = append_call1(ex_, "core.cast", {index, DType::kI64});
     }
+    if (!numpy_ && runtime::bytes(dtype) < 4) refuse("a tensor of int8 or int16");
     advanced(index, 1);
   }
 

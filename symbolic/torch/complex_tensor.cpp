@@ -93,7 +93,7 @@ ValuePtr call_in_place(Executor& ex, std::string_view name, const CallArgs& args
   const ValuePtr rule =
       writes ? find_rule(ex, PythonSide::kComplexRules, name.substr(0, name.size() - 1)) : nullptr;
   ValuePtr result = self && rule ? apply_rule(ex, rule, args) : nullptr;
-  if (!result) break_graph("CD0404", std::string(name) + " with a complex operand");
+  if (!result || !complex_of(result)) break_graph("CD0404", std::string(name) + " with a complex operand");
   CallArgs written{.positional = {args.positional[0], result}, .keywords = {}};
   polyfill(ex, PythonSide::kComplexPolyfills, "write")->call(ex, written);
   return args.positional[0];

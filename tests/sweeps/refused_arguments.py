@@ -1,6 +1,6 @@
 """Calls with sizes, dims, counts and widths that are out of range, negative or twice the same: eager's outcome each time.
 
-    python tests/sweeps/refused_arguments.py                 # six minutes on one core
+    python tests/sweeps/refused_arguments.py                 # some two minutes on one core
     python tests/sweeps/refused_arguments.py --only pad      # expressions that contain this
 
 Each expression is called with some of the combinations of a few integers, compiled for each alone and as one function whose
@@ -10,18 +10,14 @@ Last line: 'N same, M differ, K crashed'. Exit status 1 if M or K is not 0.
 
 from __future__ import annotations
 
-import argparse
 import itertools
-import json
 import random
 import re
-import subprocess
 import sys
-import tempfile
-import warnings
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from expressions import Check, main, outcome, same
 
 NUMBERS = [-9, -4, -3, -2, -1, 0, 1, 2, 3, 4, 7]
 COMBINATIONS = 60  # of an expression, at most
@@ -369,33 +365,6 @@ def operands() -> dict[str, Any]:
     }
 
 
-def outcome(function: Callable, arguments: tuple[int, ...]) -> Any:
-    try:
-        return function(*arguments)
-    except Exception as error:
-        return error
-
-
-def same(expected: Any, got: Any) -> bool:
-    import numpy as np
-    import torch
-
-    if isinstance(expected, Exception) or isinstance(got, Exception):
-        return type(expected) is type(got)
-    if expected is None:
-        return got is None
-    if isinstance(expected, (list, tuple)):
-        return isinstance(got, type(expected)) and len(got) == len(expected) and all(map(same, expected, got))
-    if isinstance(expected, torch.Tensor):
-        if (expected.shape, expected.dtype) != (got.shape, got.dtype):
-            return False
-        return torch.allclose(expected.double(), got.double(), 1e-4, 1e-5, equal_nan=True)
-    expected, got = np.asarray(expected), np.asarray(got)
-    if (expected.shape, expected.dtype) != (got.shape, got.dtype):
-        return False
-    return np.allclose(expected, got, 1e-6, 1e-9, equal_nan=True)
-
-
 def check(expression: str, names: dict[str, Any], state: Path) -> tuple[int, int]:
     """How often the outcomes are the same, and how often not."""
     import cdynamo
@@ -419,48 +388,13 @@ def check(expression: str, names: dict[str, Any], state: Path) -> tuple[int, int
     return counts[0], counts[1]
 
 
-def work(expressions: list[str], state: Path) -> None:
+def prepare() -> Check:
     import cdynamo
 
-    warnings.simplefilter("ignore")
-    names = operands()
     cdynamo.config.recompile_limit = 10 * COMBINATIONS
-    for expression in expressions:
-        print(json.dumps(check(expression, names, state)), flush=True)
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", default="", help="expressions that contain this")
-    parser.add_argument("--worker", type=Path, help=argparse.SUPPRESS)
-    chosen = parser.parse_args()
-    if chosen.worker:
-        work(json.load(sys.stdin), chosen.worker)
-        return 0
-    left = [expression for expression in TORCH + NUMPY if chosen.only in expression]
-    agree = differ = crashed = 0
-    with tempfile.TemporaryDirectory() as folder:
-        state = Path(folder) / "state"
-        while left:
-            command = [sys.executable, "-X", "faulthandler", __file__, "--worker", str(state)]
-            run = subprocess.run(command, input=json.dumps(left), capture_output=True, text=True)
-            done = 0
-            for line in run.stdout.splitlines():
-                if line.startswith("["):
-                    now, not_now = json.loads(line)
-                    agree, differ, done = agree + now, differ + not_now, done + 1
-                else:
-                    print(line, flush=True)
-            left = left[done:]
-            if left and not state.exists():
-                raise RuntimeError(run.stderr)
-            if left:
-                crashed += 1
-                print(f"crashed: {state.read_text()}\n{run.stderr[-400:]}", flush=True)
-                left = left[1:]
-    print(f"{agree} same, {differ} differ, {crashed} crashed")
-    return 1 if differ or crashed else 0
+    names = operands()
+    return lambda expression, state: check(expression, names, state)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(__file__, __doc__, TORCH + NUMPY, prepare))

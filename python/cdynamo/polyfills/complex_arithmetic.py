@@ -175,8 +175,8 @@ def rsub(a, b, *, alpha=1):
 
 
 def _scaled(b, alpha):
-    if isinstance(alpha, complex):
-        not_captured("a complex alpha")
+    if isinstance(alpha, (complex, bool)):
+        not_captured("a complex alpha, or a bool")
     if isinstance(alpha, int) and alpha == 1:
         return b
     return mul(b, alpha) if _is_complex(b) else b * alpha

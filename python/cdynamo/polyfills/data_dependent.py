@@ -23,6 +23,8 @@ def where_true(condition):
 def one_hot_of_all(input):
     if input.numel() == 0:
         not_captured("one_hot of nothing")
+    if input.dtype != torch.int64:
+        not_captured("one_hot of other than int64")
     if input.min() < 0:
         raise RuntimeError("Class values must be non-negative.")
     zeros = torch.zeros(*input.shape, int(input.max()) + 1, dtype=torch.int64, device=input.device)
