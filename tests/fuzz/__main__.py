@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import collections
+import math
 import sys
 import time
 import warnings
@@ -53,7 +54,11 @@ def main() -> int:
         counts["run" if ran else "left out"] += 1
         if find:
             counts["finds"] += 1
-            report(find if options.no_shrink or "only after" in find.what else shrink(find, shrinker), options.out)
+            print(f"seed {find.seed} ({find.kind}, backend {find.backend}): {find.title}", flush=True)
+            left = options.seconds - (time.monotonic() - begun) if options.seconds else math.inf
+            if not options.no_shrink and "only after" not in find.what:
+                find = shrink(find, shrinker, seconds=min(300, left))
+            report(find, options.out)
         if options.seconds and time.monotonic() - begun > options.seconds:
             break
     shrinker.stop()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import copy
+import time
 from collections.abc import Iterator
 
 from fuzz.programs import is_python
@@ -93,13 +94,13 @@ def candidates(source: str) -> Iterator[str]:
                 yield text
 
 
-def shrink(find: Find, worker: Worker, tries: int = 400) -> Find:
-    """The smallest find of the same title within so many tries."""
-    best, progress = find, True
+def shrink(find: Find, worker: Worker, tries: int = 400, seconds: float = 300) -> Find:
+    """The smallest find of the same title within so many tries and so much time: a hang takes its limit at each."""
+    best, progress, until = find, True, time.monotonic() + seconds
     while progress:
         progress = False
         for source in candidates(best.source):
-            if tries == 0:
+            if tries == 0 or time.monotonic() > until:
                 return best
             tries -= 1
             _, smaller = worker.run({"seed": find.seed, "kind": find.kind, "source": source, "backend": find.backend})
