@@ -228,13 +228,14 @@ constexpr bool is_library_call(CoreKind kind) { return kind >= CoreKind::kMatmul
 
 // In which of its operands an operator is linear.
 enum class Linearity : uint8_t {
-  kUnset,    // of a pointwise operator: none
-  kNone,     // not linear, or not known to be
-  kAll,      // in all of them taken together: add, views, sum
-  kProduct,  // in each of them while the others are fixed: mul, mm
-  kFirst,    // in the first, the others fixed: div, gather
-  kRest,     // in all but the first, the first fixed: where
-  kAffine,   // in all taken together, but for what has no gradient: pad, floor, frac
+  kUnset,        // of a pointwise operator: none
+  kNone,         // not linear, or not known to be
+  kAll,          // in all of them taken together: add, views, sum
+  kProduct,      // in each of them while the others are fixed: mul, mm
+  kFirst,        // in the first, the others fixed: div, gather
+  kRest,         // in all but the first, the first fixed: where
+  kAffine,       // in all taken together, but for what has no gradient: pad, floor, frac
+  kFirstAffine,  // in the first, whose gradient is the result's; not in the others: remainder, addcmul
 };
 
 // A view as a map of memory (graph/passes/view_step.h).

@@ -46,6 +46,13 @@ std::vector<bool> own_constants(const Graph& function) {
   return constant;
 }
 
+bool others_are_differentiated(const Node& node, const std::vector<bool>& differentiated) {
+  int index = 0, count = 0;
+  for_each_operand(const_cast<Node&>(node),
+                   [&](Value*& operand) { count += index++ > 0 && differentiated[operand->id]; });
+  return count > 0;
+}
+
 // Eager's operator saves no tensor: it is linear in what is differentiated, and nothing else that it reads is a tensor
 // of the program's.
 bool saves_nothing(const Node& node, const std::vector<bool>& differentiated,
@@ -53,6 +60,7 @@ bool saves_nothing(const Node& node, const std::vector<bool>& differentiated,
   const Linearity linearity = node.op->core.linearity;
   if (linearity == Linearity::kAll || linearity == Linearity::kAffine) return true;
   const bool is_product = linearity == Linearity::kProduct || linearity == Linearity::kFirst;
+  if (linearity == Linearity::kFirstAffine) return !others_are_differentiated(node, differentiated);
   if (linearity != Linearity::kRest && !is_product) return false;
   bool constant = true;
   for_each_operand(const_cast<Node&>(node), [&](Value*& operand) {

@@ -316,6 +316,31 @@ def test_integers_have_no_gradient():
     both_raise(lambda wrap: wrap(lambda x: (x > 0).sum())(leaf(3)).backward(), "does not require grad")
 
 
+def backward_twice(wrap, f, *others):
+    x = leaf(3)
+    out = wrap(f)(x, *others)
+    out.sum().backward()
+    try:
+        out.sum().backward()
+    except RuntimeError as error:
+        return str(error)[:40]
+    return x.grad
+
+
+@pytest.mark.parametrize("f", [
+    lambda x, y: x % 3, lambda x, y: torch.fmod(x, 3), lambda x, y: x % y, lambda x, y: torch.fmod(y, x),
+    lambda x, y: torch.addcmul(x, y, y), lambda x, y: torch.addcmul(y, x, y), lambda x, y: torch.addcdiv(x, y, y, value=2),
+    lambda x, y: x + y, lambda x, y: x * 3, lambda x, y: (x + 1) % 2 - 1,
+])  # fmt: skip
+def test_what_saves_nothing_goes_back_twice(f):
+    y = torch.tensor([0.5, 1.5, -2.0])
+    compiled, eager = backward_twice(cdynamo.optimize, f, y), backward_twice(lambda f: f, f, y)
+    if isinstance(eager, str):
+        assert compiled == eager
+    else:
+        assert_close(compiled, eager)
+
+
 def test_backward_twice_without_retain_graph():
     def twice(wrap):
         out = wrap(lambda x: x.exp())(leaf(3)).sum()
