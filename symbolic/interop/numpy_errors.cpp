@@ -21,16 +21,23 @@ bool ask_numpy() {
   return reports;
 }
 
+// Null: NumPy 1, or not imported.
+PyObject* settings_variable() {
+  static PyObject* variable = nullptr;
+  if (!variable) variable = loaded_object("numpy._core.umath._extobj_contextvar").release();
+  if (!variable) PyErr_Clear();
+  return variable;
+}
+
 }  // namespace
+
+bool is_numpy_error_settings(PyObject* variable) { return variable == settings_variable(); }
 
 // NumPy 2 keeps the treatment as one object in a context variable: asking for it costs a few nanoseconds, and
 // what it says is remembered by the object.
 bool numpy_reports_errors() {
-  static PyObject* const variable = loaded_object("numpy._core.umath._extobj_contextvar").release();
-  if (!variable) {
-    PyErr_Clear();
-    return ask_numpy();
-  }
+  PyObject* const variable = settings_variable();
+  if (!variable) return ask_numpy();
   PyObject* found = nullptr;
   if (PyContextVar_Get(variable, nullptr, &found) < 0) PyErr_Clear();
   PyRef state = PyRef::steal(found);

@@ -496,20 +496,34 @@ class ErrorState final : public SymbolicValue {
   PyRef type_;
 };
 
-ValuePtr error_state(Executor&, PyObject* callable, const CallArgs& args) {
+bool is_quiet(PyObject* treatment) {
+  return treatment && (treatment == Py_None ||
+                       (PyUnicode_Check(treatment) &&
+                        (PyUnicode_CompareWithASCIIString(treatment, "ignore") == 0 ||
+                         PyUnicode_CompareWithASCIIString(treatment, "warn") == 0)));
+}
+
+void require_quiet(const CallArgs& args) {
   if (!args.positional.empty()) break_graph("CD0501", "errstate with positional arguments");
-  for (const Keyword& keyword : args.keywords) {
-    PyObject* value = constant_object(keyword.value);
-    if (!value || !PyUnicode_Check(value) ||
-        (PyUnicode_CompareWithASCIIString(value, "ignore") != 0 &&
-         PyUnicode_CompareWithASCIIString(value, "warn") != 0))
-      break_graph("CD0501", "errstate that raises or calls");
-  }
+  if (!std::ranges::all_of(args.keywords,
+                           [](const Keyword& keyword) { return is_quiet(constant_object(keyword.value)); }))
+    break_graph("CD0501", "errstate that raises or calls");
+}
+
+ValuePtr error_state(Executor&, PyObject* callable, const CallArgs& args) {
+  require_quiet(args);
   return std::make_shared<ErrorState>(PyRef::borrow(callable));
+}
+
+// What a function that numpy.errstate decorates puts into NumPy's context variable.
+ValuePtr error_settings(Executor& ex, PyObject* callable, const CallArgs& args) {
+  require_quiet(args);
+  return fold_call(ex, callable, args);
 }
 
 constexpr NumpySpecialRow kRows[] = {
     {"numpy.errstate", error_state},
+    {"numpy._core.umath._make_extobj", error_settings},
     {"numpy.zeros", zeros},
     {"numpy.ones", ones},
     {"numpy.empty", zeros},

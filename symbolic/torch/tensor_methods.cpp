@@ -289,19 +289,16 @@ ValuePtr requires_grad_method(Executor& ex, const ValuePtr& self, const CallArgs
   return made_leaf(ex, self);
 }
 
-// x.type() is a str; x.type(torch.float16) is a conversion.
+// x.type() is a str; x.type(torch.float16) is a conversion, as is x.type("torch.HalfTensor").
 ValuePtr type_method(Executor& ex, const ValuePtr& self, const CallArgs& args) {
-  if (args.positional.size() == 1 && args.keywords.empty()) {
-    PyObject* wanted = args.positional[0]->real_object();
-    graph::DType dtype;
-    if (wanted && dtype_of_torch_object(wanted, &dtype)) {
-      CallArgs all = args;
-      all.positional.insert(all.positional.begin(), self);
-      return recorded_call(ex, "call_method", PyRef::borrow(interned("type")), all,
-                           [&] { return call_named(ex, "to", {self, args.positional[0]}); });
-    }
-  }
-  break_graph("CD0408", "type()");
+  CallArgs all = args;
+  all.positional.insert(all.positional.begin(), self);
+  PyObject* wanted = args.positional.empty() ? nullptr : args.positional[0]->real_object();
+  graph::DType dtype;
+  if (args.positional.size() == 1 && args.keywords.empty() && wanted && dtype_of_torch_object(wanted, &dtype))
+    return recorded_call(ex, "call_method", PyRef::borrow(interned("type")), all,
+                         [&] { return call_named(ex, "to", {self, args.positional[0]}); });
+  return polyfill(ex, PythonSide::kTorchPolyfills, "type_of_tensor")->call(ex, all);
 }
 
 // x.cuda(device=None, ...) is x.to(device).

@@ -9,6 +9,7 @@
 #include "symbolic/torch/differentiation.h"
 #include "symbolic/torch/function_modes.h"
 #include "symbolic/torch/tensor.h"
+#include "symbolic/values/computed_number.h"
 #include "symbolic/values/sym_int.h"
 #include "symbolic/values/value_tools.h"
 
@@ -160,6 +161,12 @@ ValuePtr annotated(Executor& ex, PyObject*, const CallArgs& args) {
   return bind_arguments(ex, "annotate", args, {"the_type", "the_value"})[1];
 }
 
+ValuePtr asked_at_each_call(Executor& ex, PyObject* function, const CallArgs& args) {
+  require_count(ex, "get_num_threads", args, 0, 0);
+  if (ValuePtr number = number_of_process(ex, function)) return number;
+  break_graph("CD0401", "get_num_threads");
+}
+
 constexpr SpecialRow kTorchRows[] = {
     {"torch.autograd.grad", torch_autograd_grad},
     {"torch.jit.annotate", annotated},
@@ -186,6 +193,8 @@ constexpr SpecialRow kTorchRows[] = {
     {"torch._C._infer_size", broadcast_shapes},
     {"torch.Size", make_size_from},
     {"torch.promote_types", fold_call},
+    {"torch.get_num_threads", asked_at_each_call},
+    {"torch.get_num_interop_threads", asked_at_each_call},
     {"torch.can_cast", fold_call},
     {"torch.finfo", fold_call},
     {"torch.iinfo", fold_call},

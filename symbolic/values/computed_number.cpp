@@ -159,6 +159,16 @@ ValuePtr computed_number(Executor& ex, PyObject* function, const std::vector<Val
   return number_of_source(ex, made->source, std::move(result), std::move(made->roots));
 }
 
+ValuePtr number_of_process(Executor& ex, PyObject* function) {
+  auto computation = std::make_shared<Computation>();
+  computation->function = PyRef::borrow(function);
+  auto source = std::make_shared<Source>();
+  source->kind = SourceKind::kComputed;
+  PyRef now = computation->call(nullptr);
+  source->computation = std::move(computation);
+  return now ? number_of_source(ex, source, std::move(now), {}) : nullptr;
+}
+
 bool is_random_index(Executor& ex, const ValuePtr& index) {
   auto* place = dynamic_cast<SymIntValue*>(index.get());
   return place && is_random(ex, place->sym());

@@ -32,6 +32,8 @@ PyObject* comparison_function(int py_op);
 SourcePtr computed_source(Executor& ex, PyObject* function, const std::vector<ValuePtr>& operands);
 // The result; null where it has no source, or is no number in this call.
 ValuePtr computed_number(Executor& ex, PyObject* function, const std::vector<ValuePtr>& operands);
+// What a C function without arguments says of the process or the thread: sys.getrecursionlimit(). It is asked at each call.
+ValuePtr number_of_process(Executor& ex, PyObject* function);
 // An int that is drawn at random, or computed of one.
 bool is_random_index(Executor& ex, const ValuePtr& index);
 // 0 <= index < size, which is guarded.

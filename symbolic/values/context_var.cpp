@@ -3,6 +3,7 @@
 #include "symbolic/capture/executor_state.h"
 #include "symbolic/capture/value_factories.h"
 #include "symbolic/interop/context_access.h"
+#include "symbolic/interop/numpy_errors.h"
 #include "symbolic/values/builtin_method.h"
 #include "symbolic/values/builtins.h"
 #include "symbolic/values/value_tools.h"
@@ -77,6 +78,9 @@ ValuePtr ContextVarValue::get(Executor& ex, const ValuePtr& fallback) {
 }
 
 ValuePtr ContextVarValue::set(Executor& ex, const ValuePtr& value) {
+  // Whether NumPy raises is asked when compiled code is entered. What captured code makes itself asks for nothing.
+  if (is_numpy_error_settings(variable_.get()) && (value->source || !constant_object(value)))
+    break_graph("CD0501", "errstate that may raise or call");
   const ValuePtr old = current(ex);
   ex.changing(shared_from_this(), true);
   tokens_.push_back(std::make_shared<TokenValue>(old));

@@ -80,7 +80,7 @@ UserObjectValue* plain_instance(Executor& ex, const ValuePtr& value) {
 
 // state_dict()'s OrderedDict has one.
 bool has_no_attributes(Executor& ex, const ValuePtr& value) {
-  if (!value->source) return true;
+  if (!value->source) return !dict_in(value)->known_attributes();
   PyObject** dict = _PyObject_GetDictPtr(value->real_object());
   if (dict && *dict && PyDict_GET_SIZE(*dict) > 0) return false;
   add_guard(ex, GuardKind::kLength, attribute_source(value->source, interned("__dict__")), nullptr, 0);

@@ -8,6 +8,7 @@
 #include "symbolic/interop/any_key.h"
 #include "symbolic/interop/finalizers.h"
 #include "symbolic/interop/key_order.h"
+#include "symbolic/interop/python_side.h"
 #include "symbolic/interop/set_layout.h"
 #include "symbolic/values/builtin_method.h"
 #include "symbolic/values/computed_number.h"
@@ -227,6 +228,7 @@ void DictValue::remove(PyObject* hash_key) {
 void DictValue::forget() {
   for (Entry& entry : entries_) release(std::move(entry.value));
   for (Change& change : log_) release(std::move(change.value));
+  if (attributes_) attributes_->forget();
   entries_.clear();
   log_.clear();
 }
@@ -375,6 +377,7 @@ void raise_key_error(Executor& ex, const ValuePtr& key) {
 // An OrderedDict, alone among the dicts that are no instances of a class in Python, may have attributes of its own. They come
 // before its methods. Null: it has no such one.
 ValuePtr DictValue::own_attribute(Executor& ex, PyObject* name) {
+  if (attributes_) return attributes_->lookup_string(ex, name);
   if (!object_ || !source || type() != ordered_dict_type()) return nullptr;
   PyObject** dict = _PyObject_GetDictPtr(object_.get());
   if (PyObject* value = dict && *dict ? PyDict_GetItemWithError(*dict, name) : nullptr)
@@ -387,6 +390,16 @@ ValuePtr DictValue::get_attribute(Executor& ex, PyObject* name) {
   if (auto own = own_attribute(ex, name)) return own;
   if (auto method = find_dict_method(ex, shared_from_this(), name)) return method;
   return builtin_attribute(ex, shared_from_this(), name);
+}
+
+// state_dict() gives its OrderedDict the versions of the modules so.
+void DictValue::set_attribute(Executor& ex, PyObject* name, const ValuePtr& value) {
+  const bool is_new_ordered = !object_ && !source && type() == ordered_dict_type() && owner_.expired();
+  if (!is_new_ordered || !value || _PyType_Lookup(type(), name))
+    return SymbolicValue::set_attribute(ex, name, value);
+  ex.changing(shared_from_this(), false);
+  if (!attributes_) attributes_ = new_dict();
+  attributes_->store(ex, ex.constant(PyRef::borrow(name)), value);
 }
 
 ValuePtr DictValue::get_item(Executor& ex, const ValuePtr& key) {
@@ -514,7 +527,11 @@ RecipePtr DictValue::recipe(Executor& ex) {
         default_factory_ ? default_factory_->recipe(ex) : make_recipe(RecipeKind::kConstant, Py_None);
     return recipe_ = call_recipe(constructor, {factory, contents});
   }
-  return recipe_ = call_recipe(constructor, {contents});
+  RecipePtr made = call_recipe(constructor, {contents});
+  if (attributes_)
+    made = call_recipe(python_side(PythonSide::kWithAttributes),
+                       {std::move(made), attributes_->recipe(ex), make_recipe(RecipeKind::kDict)});
+  return recipe_ = std::move(made);
 }
 
 // Of an instance of a subclass, the base's own methods are called: the subclass's were executed during

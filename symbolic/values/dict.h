@@ -57,6 +57,7 @@ class DictValue : public SymbolicValue {
   std::string describe() const override;
   PyObject* real_object() const override { return object_.get(); }
   ValuePtr get_attribute(Executor& ex, PyObject* name) override;
+  void set_attribute(Executor& ex, PyObject* name, const ValuePtr& value) override;
   ValuePtr get_item(Executor& ex, const ValuePtr& key) override;
   void set_item(Executor& ex, const ValuePtr& key, const ValuePtr& value) override;
   bool contains(Executor& ex, const ValuePtr& item) override;
@@ -71,6 +72,8 @@ class DictValue : public SymbolicValue {
   RecipePtr recipe(Executor& ex) override;
   void emit_effects(Executor& ex) override;
   void forget() override;
+  // Of a new OrderedDict; null: it has been given none.
+  const DictValue* known_attributes() const { return attributes_.get(); }
 
  protected:
   ValuePtr own_attribute(Executor& ex, PyObject* name);
@@ -110,6 +113,7 @@ class DictValue : public SymbolicValue {
   bool building_ = false;
   uint64_t version_ = 0;
   ValuePtr default_factory_;  // defaultdict
+  std::shared_ptr<DictValue> attributes_;  // of a new OrderedDict
   std::weak_ptr<SymbolicValue> owner_;
   RecipePtr recipe_;
 };

@@ -263,6 +263,20 @@ ValuePtr compile_pattern(Executor& ex, const CallArgs& args) {
       ex.constant_int(index_argument(ex, args.positional[1]));  // 3.13 has ints of its own class
   return fold_call(ex, library_object("re", "_compile"), positional({args.positional[0], flags}));
 }
+template <const char* module, const char* name>
+ValuePtr of_process(Executor& ex, const CallArgs& args) {
+  require_count(ex, name, args, 0, 0);
+  if (ValuePtr number = number_of_process(ex, library_object(module, name))) return number;
+  break_graph("CD0212", std::string(module) + "." + name);
+}
+// It never changes.
+template <const char* name>
+ValuePtr of_interpreter(Executor& ex, const CallArgs& args) {
+  return fold_call(ex, library_object("sys", name), args);
+}
+constexpr char kSys[] = "sys", kRecursionLimit[] = "getrecursionlimit", kEncoding[] = "getdefaultencoding";
+constexpr char kFileEncoding[] = "getfilesystemencoding", kThread[] = "_thread", kThreadId[] = "get_ident";
+constexpr char kProcessId[] = "getpid";
 // sys.exit raises SystemExit as PyErr_SetObject makes one.
 ValuePtr exit_program(Executor& ex, const CallArgs& args) {
   require_count(ex, "exit", args, 0, 1);
@@ -338,6 +352,11 @@ constexpr BuiltinRow kLibraryFunctions[] = {
     {"collections", "_count_elements", count_elements},
     {"itertools", "tee", tee},
     {"sys", "intern", intern},
+    {kSys, kRecursionLimit, of_process<kSys, kRecursionLimit>},
+    {kThread, kThreadId, of_process<kThread, kThreadId>},
+    {kPosix, kProcessId, of_process<kPosix, kProcessId>},
+    {kSys, kEncoding, of_interpreter<kEncoding>},
+    {kSys, kFileEncoding, of_interpreter<kFileEncoding>},
     {"sys", "exit", exit_program},
     {"re", "_compile", compile_pattern},
     {"os", "fspath", file_path},

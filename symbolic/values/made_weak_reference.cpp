@@ -45,6 +45,7 @@ class Search {
     return std::ranges::any_of(items, [&](const ValuePtr& item) { return is_in(item); });
   }
   bool is_in_dict(const DictValue& dict) {
+    if (dict.known_attributes() && is_in_dict(*dict.known_attributes())) return true;
     return std::ranges::any_of(dict.known_entries(), [&](const DictValue::Entry& entry) {
       return is_in(entry.value) || (entry.value && is_in(entry.key));
     });

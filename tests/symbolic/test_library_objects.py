@@ -10,8 +10,10 @@ import hashlib
 import heapq
 import math
 import operator
+import os
 import re
 import sys
+import threading
 import types
 
 import pytest
@@ -23,6 +25,32 @@ import cdynamo
 class Level(enum.IntEnum):
     LOW = 1
     HIGH = 2
+
+
+def what_the_process_says():
+    return sys.getrecursionlimit(), sys.getdefaultencoding(), sys.getfilesystemencoding(), os.getpid()
+
+
+def test_what_the_process_says():
+    check(what_the_process_says)
+    compiled, before = cdynamo.optimize(lambda: sys.getrecursionlimit() // 2), sys.getrecursionlimit()
+    try:
+        for limit in (before, before + 100, before + 301):
+            sys.setrecursionlimit(limit)
+            assert compiled() == limit // 2
+    finally:
+        sys.setrecursionlimit(before)
+
+
+def test_a_thread_is_asked_for_its_own_number():
+    numbers = []
+    compiled = cdynamo.optimize(lambda: threading.get_ident())
+    threads = [threading.Thread(target=lambda: numbers.append((compiled(), threading.get_ident()))) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+        thread.join()
+    assert compiled() == threading.get_ident() and len(numbers) == 3
+    assert all(asked == plain for asked, plain in numbers)
 
 
 class Base:

@@ -254,6 +254,45 @@ def test_errors_that_numpy_is_asked_to_raise():
         cdynamo.optimize(strict)(a, b)
 
 
+@np.errstate(divide="raise")
+def decorated_to_raise(a):
+    return a / 0
+
+
+def raising_from_here_on(a):
+    before = np.seterr(divide="raise")
+    try:
+        return a / 0
+    finally:
+        np.seterr(**before)
+
+
+@np.errstate(divide="ignore", invalid="ignore")
+def decorated(a):
+    return a / 0
+
+
+@pytest.mark.parametrize("function", [decorated_to_raise, raising_from_here_on])
+def test_errors_that_the_function_asks_for(function):
+    fast, treatments = cdynamo.optimize(function), np.geterr()
+    for _ in range(3):
+        with pytest.raises(FloatingPointError):
+            fast(np.ones(3))
+        assert np.geterr() == treatments
+
+
+def test_errstate_as_a_decorator_breaks_nothing():
+    fast, treatments = cdynamo.optimize(lambda a: decorated(a) + 1, fullgraph=True), np.geterr()
+    for _ in range(2):
+        assert np.isinf(fast(np.ones(3))).all()
+    with np.errstate(over="ignore"):
+        assert np.isinf(fast(np.ones(3))).all()
+    with np.errstate(over="raise"):
+        assert np.isinf(decorated(np.ones(3))).all()
+        assert np.isinf(cdynamo.optimize(decorated)(np.ones(3))).all()
+    assert np.geterr() == treatments
+
+
 ONE_BY_ONE = {
     "reciprocal": (lambda a: np.reciprocal(a), ["bool", "int32", "float32"]),
     "conj": (lambda a: np.conj(a), ["bool", "int8"]),

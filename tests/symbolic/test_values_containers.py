@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import copy
 import operator
 import random
 import types
@@ -13,6 +14,52 @@ from values_check import check
 import cdynamo
 
 Pair = collections.namedtuple("Pair", "first second")
+
+
+# ---- an OrderedDict's own attributes
+
+
+def ordered_with_attributes():
+    ordered = collections.OrderedDict(a=1)
+    before = hasattr(ordered, "versions")
+    ordered.versions = collections.OrderedDict()
+    ordered.versions["a"] = dict(version=2)
+    ordered["b"] = len(ordered.versions)
+    other = collections.OrderedDict(ordered)
+    copied = copy.copy(other)
+    return ordered, before, hasattr(ordered, "versions"), ordered.versions["a"], hasattr(other, "versions"), copied
+
+
+def test_attributes_of_an_ordered_dict():
+    check(ordered_with_attributes)
+    assert cdynamo.optimize(ordered_with_attributes)()[0].versions == {"a": {"version": 2}}
+
+
+def ordered_copied_with_attributes(deep):
+    ordered = collections.OrderedDict(a=1)
+    ordered.more = [1]
+    copied = copy.deepcopy(ordered) if deep else copy.copy(ordered)
+    copied.more.append(2)
+    return ordered.more, copied.more, vars(copied)
+
+
+def test_an_ordered_dict_is_copied_with_its_attributes():
+    check(ordered_copied_with_attributes, (True,), (False,), breaks=None)
+
+
+def test_an_ordered_dict_refuses_attributes_that_it_has():
+    def refused():
+        ordered = collections.OrderedDict(a=1)
+        ordered.keys = 3
+        return ordered.keys, ordered
+
+    def of_itself():
+        ordered = collections.OrderedDict(a=1)
+        ordered.itself = ordered
+        return ordered.itself is ordered, len(ordered)
+
+    check(refused, breaks=None)
+    check(of_itself, breaks=None)
 
 
 # ---- lists and tuples

@@ -341,3 +341,88 @@ def as_plain_tensor(self, cls):
     if cls is not torch.Tensor:
         not_captured("as_subclass of another class than torch.Tensor")
     return self.view_as(self)
+
+
+def result_type(tensor, other):
+    """Tensors with dims come before those without, these before numbers: the weaker decides by a higher category."""
+    ranks = [(3 if x.dim() > 0 else 2) if isinstance(x, torch.Tensor) else 1 for x in (tensor, other)]
+    types = [x.dtype if isinstance(x, torch.Tensor) else dtype_of_number(x) for x in (tensor, other)]
+    if ranks[0] == ranks[1]:
+        return torch.promote_types(*types)
+    strong, weak = types if ranks[0] > ranks[1] else reversed(types)
+    if dtype_category(weak) <= dtype_category(strong):
+        return strong
+    if not strong.is_floating_point:
+        return weak
+    return {torch.float16: torch.complex32, torch.float64: torch.complex128}.get(strong, torch.complex64)
+
+
+def dtype_of_number(number):
+    if isinstance(number, bool):
+        return torch.bool
+    if isinstance(number, int):
+        return torch.int64
+    if isinstance(number, float):
+        return torch.get_default_dtype()
+    if isinstance(number, complex):
+        return torch.promote_types(torch.get_default_dtype(), torch.complex64)
+    not_captured("result_type of other than tensors and numbers")
+
+
+def dtype_category(dtype):
+    return 3 if dtype.is_complex else 2 if dtype.is_floating_point else 0 if dtype == torch.bool else 1
+
+
+def cov(input, *, correction=1, fweights=None, aweights=None):
+    if fweights is not None or aweights is not None:
+        not_captured("cov with weights")
+    if input.dim() > 2 or not input.is_floating_point():
+        not_captured("cov of other than a matrix of floats")
+    rows = input.view(1, -1) if input.dim() < 2 else input
+    freedom = rows.shape[1] - correction
+    if freedom <= 0:
+        not_captured("cov without degrees of freedom, which warns")
+    rows = rows - (rows.sum(1) / rows.shape[1]).unsqueeze(1)
+    return (rows.mm(rows.t()) / freedom).squeeze()
+
+
+def corrcoef(input):
+    covariance = cov(input)
+    if covariance.dim() == 0:
+        return covariance / covariance
+    deviations = covariance.diagonal().sqrt()
+    return (covariance / deviations.view(-1, 1) / deviations.view(1, -1)).clip(-1, 1)
+
+
+def combinations(input, r=2, with_replacement=False):
+    if input.dim() != 1 or r != 2:
+        not_captured("combinations of other than pairs")
+    n = input.shape[0]
+    first, second = torch.triu_indices(n, n, 0 if with_replacement else 1, device=input.device)
+    return torch.stack([input[first], input[second]], 1)
+
+
+TYPE_NAMES = {
+    torch.bool: "BoolTensor",
+    torch.uint8: "ByteTensor",
+    torch.int8: "CharTensor",
+    torch.int16: "ShortTensor",
+    torch.int32: "IntTensor",
+    torch.int64: "LongTensor",
+    torch.float16: "HalfTensor",
+    torch.bfloat16: "BFloat16Tensor",
+    torch.float32: "FloatTensor",
+    torch.float64: "DoubleTensor",
+}
+
+
+def type_of_tensor(self, dtype=None):
+    if dtype is None:
+        if self.dtype not in TYPE_NAMES:
+            not_captured("type() of such a tensor")
+        return ("torch.cuda." if self.is_cuda else "torch.") + TYPE_NAMES[self.dtype]
+    if isinstance(dtype, str) and not self.is_cuda:
+        for wanted, name in TYPE_NAMES.items():
+            if dtype == "torch." + name:
+                return self.to(wanted)
+    not_captured("type() of such an argument")
