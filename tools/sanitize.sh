@@ -10,6 +10,7 @@ kind=$1
 shift
 python=$PWD/.venv/bin/python
 folder=build/$kind
+mkdir -p build
 case $kind in
   asan) sanitizers=address,undefined libraries="libasan.so libubsan.so" binaries="runtime graph lowering"
         layers="runtime;graph;lowering;symbolic;frame_eval" ;;

@@ -497,10 +497,9 @@ class ErrorState final : public SymbolicValue {
 };
 
 bool is_quiet(PyObject* treatment) {
-  return treatment && (treatment == Py_None ||
-                       (PyUnicode_Check(treatment) &&
-                        (PyUnicode_CompareWithASCIIString(treatment, "ignore") == 0 ||
-                         PyUnicode_CompareWithASCIIString(treatment, "warn") == 0)));
+  return treatment && (treatment == Py_None || (PyUnicode_Check(treatment) &&
+                                                (PyUnicode_CompareWithASCIIString(treatment, "ignore") == 0 ||
+                                                 PyUnicode_CompareWithASCIIString(treatment, "warn") == 0)));
 }
 
 void require_quiet(const CallArgs& args) {

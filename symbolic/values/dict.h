@@ -112,7 +112,7 @@ class DictValue : public SymbolicValue {
   bool replaced_ = false;  // too much has changed to replay: written back whole
   bool building_ = false;
   uint64_t version_ = 0;
-  ValuePtr default_factory_;  // defaultdict
+  ValuePtr default_factory_;               // defaultdict
   std::shared_ptr<DictValue> attributes_;  // of a new OrderedDict
   std::weak_ptr<SymbolicValue> owner_;
   RecipePtr recipe_;
