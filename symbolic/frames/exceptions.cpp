@@ -13,6 +13,7 @@
 #include "symbolic/values/attributes.h"
 #include "symbolic/values/builtin_method.h"
 #include "symbolic/values/constant.h"
+#include "symbolic/values/dict.h"
 #include "symbolic/values/value_tools.h"
 
 namespace cdynamo::symbolic {
@@ -170,8 +171,11 @@ ValuePtr ExceptionValue::get_attribute(Executor& ex, PyObject* name) {
   if (object_) {
     PyRef dict = PyRef::steal(PyObject_GenericGetDict(object_.get(), nullptr));
     if (!dict) PyErr_Clear();
+    DictValue* shown = looked_at_dict(ex, dict.get());
+    if (ValuePtr changed = shown ? shown->lookup_string(ex, name) : nullptr) return changed;
     PyObject* own = dict ? PyDict_GetItemWithError(dict.get(), name) : nullptr;
-    if (own) return ex.wrap(own, source ? key_source(instance_dict_source(source), name) : nullptr);
+    if (own && !shown) return ex.wrap(own, source ? key_source(instance_dict_source(source), name) : nullptr);
+    if (!own && source) add_guard(ex, GuardKind::kAttributeAbsent, source, name);
   }
   PyObject* found = _PyType_Lookup(type(), name);
   ValuePtr self = shared_from_this();

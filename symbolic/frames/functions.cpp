@@ -274,11 +274,16 @@ ValuePtr made_function_attribute(Executor& ex, FunctionValue& function, const Va
 
 }  // namespace
 
+DictValue* FunctionValue::shown_dict(Executor& ex) const {
+  return looked_at_dict(ex, function_ ? as_function(function_.get())->func_dict : nullptr);
+}
+
 ValuePtr FunctionValue::own_attribute(Executor& ex, PyObject* name) {
   for (const auto& [key, value] : attributes_)
     if (PyUnicode_Compare(key.get(), name) == 0) return value;
   PyObject* descriptor = _PyType_Lookup(&PyFunction_Type, name);
   if (!function_ || (descriptor && is_data_descriptor(ex, descriptor))) return nullptr;
+  if (DictValue* shown = shown_dict(ex)) return shown->lookup_string(ex, name);
   PyObject* dict = as_function(function_.get())->func_dict;
   PyObject* own = dict ? PyDict_GetItemWithError(dict, name) : nullptr;
   if (own)
@@ -295,6 +300,11 @@ bool FunctionValue::is_renamed() const {
 
 std::vector<PyRef> FunctionValue::own_names(Executor& ex) {
   std::vector<PyRef> names;
+  if (DictValue* changed = shown_dict(ex); changed && changed->changed()) {
+    for (const DictValue::Entry& entry : changed->entries(ex, true))
+      names.push_back(string_argument(ex, entry.key));
+    return names;
+  }
   // Its names are guarded, not itself: an entry would keep alive what each call makes anew.
   PyRef shown = function_ ? checked(PyObject_GenericGetDict(function_.get(), nullptr)) : PyRef();
   PyObject* dict = shown.get();
@@ -330,7 +340,9 @@ ValuePtr FunctionValue::get_attribute(Executor& ex, PyObject* name) {
   if (!_PyType_Lookup(&PyFunction_Type, name))
     raise_error(ex, PyExc_AttributeError,
                 std::string("'function' object has no attribute '") + PyUnicode_AsUTF8(name) + "'");
-  if (!function_ || is_any(name, {"__builtins__"})) break_graph("CD0105", PyUnicode_AsUTF8(name));
+  const bool is_its_dict = is_any(name, {"__dict__"});
+  if (!function_ || is_any(name, {"__builtins__"}) || (is_its_dict && !attributes_.empty()))
+    break_graph("CD0105", PyUnicode_AsUTF8(name));
   PyRef value = checked_user(ex, PyObject_GetAttr(function_.get(), name));
   return ex.wrap(value.get(), source ? attribute_source(source, name) : constant_source(value.get()));
 }
@@ -353,6 +365,9 @@ void FunctionValue::set_attribute(Executor& ex, PyObject* name, const ValuePtr& 
   if (!value && !own_attribute(ex, name))
     raise_error(ex, PyExc_AttributeError,
                 std::string("'function' object has no attribute '") + PyUnicode_AsUTF8(name) + "'");
+  DictValue* shown = descriptor && is_data_descriptor(ex, descriptor) ? nullptr : shown_dict(ex);
+  if (shown && value) return shown->store(ex, ex.constant(PyRef::borrow(name)), value);
+  if (shown) return static_cast<void>(shown->erase(ex, ex.constant(PyRef::borrow(name))));
   if (function_) ex.mutated(shared_from_this());
   ex.state().cyclic[this] = weak_from_this();
   for (auto& [key, old] : attributes_) {

@@ -11,6 +11,8 @@
 
 namespace cdynamo::symbolic {
 
+class DictValue;
+
 class CellValue final : public SymbolicValue {
  public:
   // A cell made during capture, with its contents (null: empty), or a live one.
@@ -69,6 +71,7 @@ class FunctionValue final : public SymbolicValue {
 
   PyCodeObject* code() const { return reinterpret_cast<PyCodeObject*>(code_.get()); }
   PyObject* globals() const { return globals_.get(); }
+  DictValue* shown_dict(Executor& ex) const;  // its __dict__, where the program has asked for it
   std::vector<ValuePtr> closure(Executor& ex);
   // The default of a parameter: positional by its index in co_varnames, keyword-only by name. Null: none.
   ValuePtr positional_default(Executor& ex, int parameter);

@@ -111,7 +111,7 @@ PyRef known_callable(Executor& ex, const ValuePtr& value) {
     const PyRef function = known_callable(ex, partial->get_attribute(ex, interned("func")));
     if (!function) return {};
     // The keywords are the defaults that the signature shows.
-    CallArgs args = partial->bound();
+    CallArgs args = partial->bound(ex);
     for (Keyword& keyword : args.keywords) {
       const PyRef known = keyword.value->materialize(ex);
       if (!known) return {};

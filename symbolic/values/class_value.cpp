@@ -109,6 +109,13 @@ ValuePtr ClassValue::get_attribute(Executor& ex, PyObject* name) {
     if (type() != &PyType_Type && text == "__bases__")
       add_guard(ex, GuardKind::kIdentity, attribute_source(constant_source(object_.get()), name),
                 property.get());
+    // To be renamed does not change the version of the class.
+    const bool is_its_name = text == "__name__" || text == "__qualname__";
+    if (is_its_name && PyType_HasFeature(object(), Py_TPFLAGS_HEAPTYPE) &&
+        !PyType_HasFeature(object(), Py_TPFLAGS_IMMUTABLETYPE) &&
+        !ex.state().made_classes.own.contains(object_.get()))
+      add_guard(ex, GuardKind::kEquals, attribute_source(constant_source(object_.get()), name),
+                property.get());
     return freshly(ex, property.get());
   }
   if (text == "__class__") return type_of(ex, shared_from_this());
@@ -152,10 +159,14 @@ ValuePtr ClassValue::namespace_of_now(Executor& ex) {
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(entries.get()); ++i) {
     PyObject *name = PyTuple_GET_ITEM(PyList_GET_ITEM(entries.get(), i), 0),
              *entry = PyTuple_GET_ITEM(PyList_GET_ITEM(entries.get(), i), 1);
-    dict->store(
-        ex, ex.constant(PyRef::borrow(name)),
-        PyFunction_Check(entry) ? constant_value(ex, entry) : ex.wrap(entry, class_entry_source(entry)));
+    ValuePtr value = written_in_class(ex, object(), name);
+    if (!value)
+      value = PyFunction_Check(entry) ? constant_value(ex, entry) : ex.wrap(entry, class_entry_source(entry));
+    dict->store(ex, ex.constant(PyRef::borrow(name)), value);
   }
+  if (const auto written = ex.state().class_attributes.find(object());
+      written != ex.state().class_attributes.end())
+    for (const auto& [name, value] : written->second) dict->store(ex, ex.constant(name), value);
   const SourcePtr from = attribute_source(constant_source(object_.get()), interned("__dict__"));
   return shown_ = std::make_shared<MappingProxyValue>(dict, from);
 }

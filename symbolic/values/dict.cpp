@@ -49,6 +49,12 @@ DictValue* dict_in(const ValuePtr& value) {
   return dynamic_cast<DictValue*>(builtin_storage(value).get());
 }
 
+DictValue* looked_at_dict(Executor& ex, PyObject* dict) {
+  const auto& known = ex.state().by_object;
+  const auto found = dict ? known.find(dict) : known.end();
+  return found == known.end() ? nullptr : dynamic_cast<DictValue*>(found->second.get());
+}
+
 bool DictValue::ordered() const { return PyType_IsSubtype(type(), ordered_dict_type()); }
 
 std::string DictValue::describe() const { return std::string(type()->tp_name); }
@@ -79,9 +85,17 @@ void DictValue::guard_absent(Executor& ex, PyObject* key) {
 }
 SourcePtr DictValue::value_source(PyObject* key) { return key_source(source, key); }
 
+void DictValue::require_no_assigned_names(Executor& ex) const {
+  if (!object_ || ex.state().globals.empty()) return;
+  for (const auto& [name, value] : ex.state().globals)
+    if (name.first == object_.get())
+      break_graph("CD0203", "the namespace of a module, which has been assigned to");
+}
+
 // The entry of a key, known to be there or known to be absent; null: absent from a dict whose keys are all
 // known.
 DictValue::Entry* DictValue::touch(Executor& ex, const PyRef& hash_key, const ValuePtr& key) {
+  require_no_assigned_names(ex);
   // What stands for a tensor during capture is no key of the live dict.
   bool stand_in = object_ && !complete_ && key->real_object() != hash_key.get() && !key->as_constant();
   if (stand_in) complete(ex);
@@ -119,6 +133,7 @@ ValuePtr DictValue::lookup(Executor& ex, const ValuePtr& key) {
 }
 
 ValuePtr DictValue::lookup_string(Executor& ex, PyObject* key) {
+  require_no_assigned_names(ex);
   PyRef name = PyRef::borrow(key);
   Entry* entry = find(key);
   if (!entry)
@@ -149,6 +164,7 @@ constexpr Py_ssize_t kMostInstances = 256;
 
 // All keys in order, as they are in the live dict; then the changes so far once more.
 void DictValue::complete(Executor& ex) {
+  require_no_assigned_names(ex);
   if (complete_) return;
   complete_ = true;
   if (!object_) return;
@@ -282,7 +298,19 @@ void DictValue::refuse_finalizer(PyObject* hash_key) {
     break_graph("CD0221", std::string("class ") + Py_TYPE(old)->tp_name);
 }
 
+// globals(), vars(module): what names are looked up in (assign_name), and there the dict's own entries are not seen.
+bool DictValue::is_namespace() const {
+  if (!object_ || !PyDict_CheckExact(object_.get())) return false;
+  return PyDict_GetItemWithError(object_.get(), interned("__builtins__")) ||
+         PyDict_GetItemWithError(object_.get(), interned("__spec__"));
+}
+
+void DictValue::refuse_write_to_namespace() const {
+  if (is_namespace()) break_graph("CD0204", "the namespace of a module");
+}
+
 void DictValue::store(Executor& ex, const ValuePtr& key, const ValuePtr& value) {
+  refuse_write_to_namespace();
   PyRef hash_key = key->hash_key(ex);
   if (holds_instance_key(hash_key.get())) complete(ex);
   refuse_finalizer(hash_key.get());
@@ -297,6 +325,7 @@ void DictValue::store(Executor& ex, const ValuePtr& key, const ValuePtr& value) 
 }
 
 bool DictValue::erase(Executor& ex, const ValuePtr& key) {
+  refuse_write_to_namespace();
   PyRef hash_key = key->hash_key(ex);
   Entry* entry = touch(ex, hash_key, key);
   if (!entry || !entry->value) return false;
@@ -315,6 +344,7 @@ void DictValue::replace_whole(Executor& ex) {
 }
 
 void DictValue::clear(Executor& ex) {
+  refuse_write_to_namespace();
   // Nothing of the old contents matters but that they go.
   if (object_ && !replaced_ && runs_code_when_it_dies(real_dict()))
     break_graph("CD0221", "what is in a dict");
@@ -329,6 +359,7 @@ void DictValue::clear(Executor& ex) {
 }
 
 void DictValue::move_to_end(Executor& ex, const ValuePtr& key, bool last) {
+  refuse_write_to_namespace();
   PyRef hash_key = key->hash_key(ex);
   complete(ex);
   Entry* entry = touch(ex, hash_key, key);
@@ -345,6 +376,7 @@ void DictValue::move_to_end(Executor& ex, const ValuePtr& key, bool last) {
 }
 
 size_t DictValue::size(Executor& ex) {
+  require_no_assigned_names(ex);
   if (object_ && !complete_ && !changed()) {
     if (!length_guarded_) add_guard(ex, GuardKind::kLength, source, nullptr, PyDict_GET_SIZE(real_dict()));
     length_guarded_ = true;
@@ -380,6 +412,7 @@ ValuePtr DictValue::own_attribute(Executor& ex, PyObject* name) {
   if (attributes_) return attributes_->lookup_string(ex, name);
   if (!object_ || !source || type() != ordered_dict_type()) return nullptr;
   PyObject** dict = _PyObject_GetDictPtr(object_.get());
+  if (DictValue* shown = looked_at_dict(ex, dict ? *dict : nullptr)) return shown->lookup_string(ex, name);
   if (PyObject* value = dict && *dict ? PyDict_GetItemWithError(*dict, name) : nullptr)
     return ex.wrap(value, key_source(instance_dict_source(source), name));
   add_guard(ex, GuardKind::kAttributeAbsent, source, name);

@@ -100,6 +100,9 @@ class DictValue : public SymbolicValue {
   PyObject* live_value(PyObject* hash_key);  // what the live dict holds; null: it has no such key
   PyObject* live_value(const Entry& entry) const;
   void refuse_finalizer(PyObject* hash_key);
+  bool is_namespace() const;
+  void require_no_assigned_names(Executor& ex) const;
+  void refuse_write_to_namespace() const;
   void log_change(Executor& ex, const ValuePtr& key, const ValuePtr& value);
   bool is_live(size_t index) const;
 
@@ -122,6 +125,9 @@ std::shared_ptr<DictValue> new_dict(PyTypeObject* type = &PyDict_Type);
 // The dict in a value: the value itself, the storage of an instance of a subclass, what a mappingproxy shows;
 // null for others.
 DictValue* dict_in(const ValuePtr& value);
+// The value of a live dict that the program has got hold of, as an object's __dict__: it may have changed it. Null: it has not, or
+// `dict` is null.
+DictValue* looked_at_dict(Executor& ex, PyObject* dict);
 [[noreturn]] void raise_key_error(Executor& ex, const ValuePtr& key);
 // dict.update's argument: a mapping (with keys()) or an iterable of pairs, then keywords.
 void update_dict(Executor& ex, DictValue& dict, const CallArgs& args);

@@ -6,6 +6,7 @@
 #include "symbolic/capture/executor_state.h"
 #include "symbolic/capture/value_factories.h"
 #include "symbolic/values/attributes.h"
+#include "symbolic/values/dict.h"
 #include "symbolic/values/iterator.h"
 #include "symbolic/values/sequence.h"
 #include "symbolic/values/tuple.h"
@@ -66,9 +67,15 @@ void guard_kept_attribute(Executor& ex, PyObject* member, PyObject* name) {
 ValuePtr EnumMemberValue::get_attribute(Executor& ex, PyObject* name) {
   if (PyUnicode_GET_LENGTH(name) == 0) return ConstantValue::get_attribute(ex, name);
   guard_kept_attribute(ex, object(), name);
+  PyObject** dict = _PyObject_GetDictPtr(object());
+  if (DictValue* shown = looked_at_dict(ex, dict ? *dict : nullptr))
+    if (ValuePtr changed = shown->changed() ? shown->lookup_string(ex, name) : nullptr) return changed;
   if (PyObject* own = changeable_attribute(ex, object(), name))
     return ex.wrap(own, key_source(instance_dict_source(constant_source(object())), name));
   PyObject* found = lookup_type(ex, type(), name);
+  if (dict && *dict && !(found && is_data_descriptor(ex, found)) &&
+      !ex.state().made_classes.own.contains(as_object(type())) && PyUnicode_READ_CHAR(name, 0) != '_')
+    add_guard(ex, GuardKind::kAttributeAbsent, constant_source(object()), name);
   const PyRef getter =
       found && Py_IS_TYPE(found, &PyProperty_Type) ? checked(PyObject_GetAttrString(found, "fget")) : PyRef();
   if (getter && PyFunction_Check(getter.get())) return bind_descriptor(ex, found, shared_from_this(), type());

@@ -37,10 +37,20 @@ ValuePtr make_partial(Executor& ex, const CallArgs& args) {
   CallArgs rest = args;
   ValuePtr function = rest.positional.front();
   rest.positional.erase(rest.positional.begin());
-  if (auto* inner = dynamic_cast<PartialValue*>(function.get()))
-    return std::make_shared<PartialValue>(inner->get_attribute(ex, interned("func")),
-                                          merged(inner->bound(), rest));
-  return std::make_shared<PartialValue>(function, std::move(rest));
+  if (auto* inner = dynamic_cast<PartialValue*>(function.get())) {
+    rest = merged(inner->bound(ex), rest);
+    function = inner->get_attribute(ex, interned("func"));
+  }
+  auto keywords = new_dict();
+  for (const Keyword& keyword : rest.keywords) keywords->store(ex, ex.constant(keyword.name), keyword.value);
+  return std::make_shared<PartialValue>(function, std::move(rest.positional), keywords);
+}
+
+CallArgs PartialValue::bound(Executor& ex) const {
+  CallArgs bound{.positional = positional_, .keywords = {}};
+  for (const DictValue::Entry& entry : dict_in(keywords_)->entries(ex))
+    bound.keywords.push_back({string_argument(ex, entry.key), entry.value});
+  return bound;
 }
 
 ValuePtr wrap_partial(Executor& ex, PyObject* object, const SourcePtr& source) {
@@ -50,12 +60,10 @@ ValuePtr wrap_partial(Executor& ex, PyObject* object, const SourcePtr& source) {
     PyRef value = checked(PyObject_GetAttrString(object, name));
     return ex.wrap(value.get(), attribute_source(source, interned(name)));
   };
-  CallArgs bound;
-  bound.positional = items_of(ex, part("args"));
+  std::vector<ValuePtr> arguments = items_of(ex, part("args"));
   ValuePtr keywords = part("keywords");
-  for (const DictValue::Entry& entry : dict_in(keywords)->entries(ex))
-    bound.keywords.push_back({string_argument(ex, entry.key), entry.value});
-  auto value = std::make_shared<PartialValue>(part("func"), std::move(bound));
+  if (!dict_in(keywords)) return nullptr;
+  auto value = std::make_shared<PartialValue>(part("func"), std::move(arguments), std::move(keywords));
   value->object = PyRef::borrow(object);
   value->source = source;
   return value;
@@ -64,11 +72,10 @@ ValuePtr wrap_partial(Executor& ex, PyObject* object, const SourcePtr& source) {
 ValuePtr PartialValue::get_attribute(Executor& ex, PyObject* name) {
   std::string_view text = PyUnicode_AsUTF8(name);
   if (text == "func") return function_;
-  if (text == "args") return new_tuple(bound_.positional);
+  if (text == "args") return new_tuple(positional_);
   if (text == "keywords") {
-    auto dict = new_dict();
-    for (const Keyword& keyword : bound_.keywords) dict->store(ex, ex.constant(keyword.name), keyword.value);
-    return dict;
+    keywords_are_shown_ = true;
+    return keywords_;
   }
   for (const auto& [key, value] : attributes_)
     if (PyUnicode_Compare(key.get(), name) == 0) return value;
@@ -87,7 +94,7 @@ void PartialValue::set_attribute(Executor& ex, PyObject* name, const ValuePtr& v
 
 ValuePtr PartialValue::call(Executor& ex, const CallArgs& args) {
   ex.state().hand_call_on(*this, *function_);
-  return function_->call(ex, merged(bound_, args));
+  return function_->call(ex, merged(bound(ex), args));
 }
 
 PyRef PartialValue::hash_key(Executor& ex) { return object ? object : SymbolicValue::hash_key(ex); }
@@ -98,16 +105,14 @@ RecipePtr PartialValue::recipe(Executor& ex) {
   if (recipe_) return recipe_;
   if (source) return recipe_ = source_recipe(source);
   if (!attributes_.empty()) break_graph("CD0211", "functools.partial with attributes");
-  std::vector<RecipePtr> arguments = recipes_of(ex, bound_.positional);
+  std::vector<RecipePtr> arguments = recipes_of(ex, positional_);
   arguments.insert(arguments.begin(), function_->recipe(ex));
-  if (bound_.keywords.empty())
+  const bool has_keywords = dict_in(keywords_)->size(ex) > 0;
+  if (!has_keywords && !keywords_are_shown_)
     return recipe_ = call_recipe(reinterpret_cast<PyObject*>(type()), std::move(arguments));
   RecipePtr made = call_recipe(reinterpret_cast<PyObject*>(type()), {function_->recipe(ex)});
-  auto keywords = make_recipe(RecipeKind::kDict);
-  for (const Keyword& keyword : bound_.keywords) {
-    keywords->items.push_back(make_recipe(RecipeKind::kConstant, keyword.name.get()));
-    keywords->items.push_back(keyword.value->recipe(ex));
-  }
+  // __setstate__ takes an exact dict as it is.
+  RecipePtr keywords = keywords_->recipe(ex);
   arguments.erase(arguments.begin());
   RecipePtr state =
       make_recipe(RecipeKind::kTuple, nullptr,

@@ -7,8 +7,9 @@ namespace cdynamo::symbolic {
 
 class PartialValue final : public SymbolicValue {
  public:
-  PartialValue(ValuePtr function, CallArgs bound)
-      : function_(std::move(function)), bound_(std::move(bound)) {}
+  // `keywords`: a dict, which the program may change.
+  PartialValue(ValuePtr function, std::vector<ValuePtr> positional, ValuePtr keywords)
+      : function_(std::move(function)), positional_(std::move(positional)), keywords_(std::move(keywords)) {}
   PyTypeObject* type() const override;
   PyObject* real_object() const override { return object.get(); }
   ValuePtr get_attribute(Executor& ex, PyObject* name) override;
@@ -18,12 +19,14 @@ class PartialValue final : public SymbolicValue {
   PyRef hash_key(Executor& ex) override;
   RecipePtr recipe(Executor& ex) override;
 
-  const CallArgs& bound() const { return bound_; }
+  CallArgs bound(Executor& ex) const;
   PyRef object;  // the live partial, where there is one
 
  private:
   ValuePtr function_;
-  CallArgs bound_;
+  std::vector<ValuePtr> positional_;
+  ValuePtr keywords_;
+  bool keywords_are_shown_ = false;
   std::vector<std::pair<PyRef, ValuePtr>> attributes_;  // of one that captured code has made
   RecipePtr recipe_;
 };
