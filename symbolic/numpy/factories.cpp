@@ -225,6 +225,15 @@ ValuePtr zeros_like(Executor& ex, PyObject* f, const CallArgs& args) {
 }
 ValuePtr ones_like(Executor& ex, PyObject* f, const CallArgs& args) { return like(ex, f, args, "ones_like"); }
 
+// Of an array, or a NumPy scalar.
+std::optional<DType> dtype_of_array(const ValuePtr& value) {
+  if (const Value* held = graph_value(value)) return held->type.dtype;
+  DType dtype;
+  if (is_numpy_scalar_constant(value) && numpy_dtype_like(reinterpret_cast<PyObject*>(value->type()), &dtype))
+    return dtype;
+  return std::nullopt;
+}
+
 // numpy.copyto(target, source, where=mask): target[...] = source, for a cast that is allowed; of both where there is a mask.
 ValuePtr copyto(Executor& ex, PyObject*, const CallArgs& args) {
   const std::vector<ValuePtr> given =
@@ -234,16 +243,16 @@ ValuePtr copyto(Executor& ex, PyObject*, const CallArgs& args) {
   if (given[2]) break_graph("CD0501", "casting");
   // Of a number that fits: NumPy asks whether the number itself may be cast.
   const bool is_weak = as_sym(source).has_value() || source->type() == &PyFloat_Type;
-  const Value* value = is_weak ? nullptr : numpy_graph_value(ex, source);
+  const std::optional<DType> given_dtype = is_weak ? std::nullopt : dtype_of_array(source);
   const auto may_cast = [&](DType from) {
     return graph::can_cast_in_place(graph::Framework::kNumpy, from, target->array_type().dtype);
   };
   if (!target || target->is_scalar() ||
-      !(is_weak ? runtime::is_float(target->array_type().dtype) : value && may_cast(value->type.dtype)))
+      !(is_weak ? runtime::is_float(target->array_type().dtype) : given_dtype && may_cast(*given_dtype)))
     break_graph("CD0500", "copyto");
   ValuePtr written = source;
   if (mask && constant_object(mask) != Py_True) {
-    const Value* chosen = numpy_graph_value(ex, mask);
+    const Value* chosen = graph_value(mask);
     if (!chosen || chosen->type.dtype != DType::kBool) break_graph("CD0501", "where");
     written = call_numpy_function(ex, "where", {mask, source, given[0]});
   }

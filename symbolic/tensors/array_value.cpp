@@ -325,7 +325,10 @@ bool is_read_only_view(const graph::Value* value) {
   while (value->node && graph::result_alias(*value->node) != graph::Alias::kNone) {
     for (const char* name : kReadOnly)
       if (value->node->op->name == name && value->node->framework == graph::Framework::kNumpy) return true;
-    value = std::get<graph::Value*>(value->node->args.at(0));
+    const graph::Value* viewed = nullptr;  // the first operand, which is not the first argument of einsum
+    graph::for_each_operand(*value->node,
+                            [&](graph::Value*& operand) { viewed = viewed ? viewed : operand; });
+    value = viewed;
   }
   return false;
 }

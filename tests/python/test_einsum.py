@@ -56,6 +56,19 @@ def test_ellipses_under_autocast(equation, sizes):
     torch.testing.assert_close(cdynamo.optimize(f)(*operands), f(*operands))
 
 
+def test_views_are_written_through():
+    def f(x):
+        view = torch.einsum("...i->i...", x)
+        view.mul_(2)
+        return x + 0, view
+
+    for size in ((2, 3), (4,), (2, 1, 3)):
+        x = torch.randn(size)
+        expected, got = f(x.clone()), cdynamo.optimize(f, fullgraph=True)(x)
+        assert all(torch.equal(a, b) and a.stride() == b.stride() for a, b in zip(expected, got))
+        assert torch.equal(x, expected[0])
+
+
 def outcome(f, operands):
     try:
         return f(*operands)

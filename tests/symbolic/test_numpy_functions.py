@@ -46,7 +46,9 @@ def copies_by_a_mask(x):
     y = np.zeros_like(x)
     np.copyto(y, x, where=x > 0)
     np.copyto(y, -x[0])
-    return y, np.nancumsum(x), np.nansum(x)
+    np.copyto(x, np.float64(2.5), where=x > 3)
+    np.copyto(y[0], np.int64(2))
+    return y, np.nancumsum(x), np.nansum(x), np.nan_to_num(y, copy=False) is y
 
 
 def ufuncs_of_the_library(x):
