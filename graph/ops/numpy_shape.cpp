@@ -181,6 +181,7 @@ std::vector<Value*> take_body(Builder& b, const Args& args) {
 std::vector<Value*> take_along_axis_body(Builder& b, const Args& args) {
   Arg axis = args.has("axis") ? args["axis"] : Arg();
   Tensor indices = operand(b, args, "indices");
+  if (!is_integer(indices.dtype())) index_error("`indices` must be an integer array");
   return forward(b, "take_along_dim", {args["arr"], cast(indices, DType::kI64).value, axis});
 }
 std::vector<Value*> diagonal_body(Builder& b, const Args& args) {

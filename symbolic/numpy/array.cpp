@@ -57,9 +57,11 @@ RecipePtr NumpyValue::recipe(Executor& ex) {
 
 ValuePtr NumpyValue::get_attribute(Executor& ex, PyObject* name) {
   std::string_view text = PyUnicode_AsUTF8(name);
-  if (ValuePtr property = numpy_property(ex, *this, text)) return property;
-  if (ValuePtr method = numpy_method(ex, shared_from_this(), text)) return method;
   PyObject* attribute = _PyType_Lookup(type(), name);
+  if (attribute) {  // what this NumPy has: ndarray.ptp is gone
+    if (ValuePtr property = numpy_property(ex, *this, text)) return property;
+    if (ValuePtr method = numpy_method(ex, shared_from_this(), text)) return method;
+  }
   if (attribute &&
       (Py_IS_TYPE(attribute, &PyMethodDescr_Type) || Py_IS_TYPE(attribute, &PyWrapperDescr_Type)))
     return make_unknown_method(shared_from_this(), name, nullptr);
@@ -152,29 +154,31 @@ void NumpyValue::set_item(Executor& ex, const ValuePtr& key, const ValuePtr& giv
                                 : is_list        ? call_numpy_function(ex, "asarray", {given})
                                                  : given;
   CallArgs args{.positional = {shared_from_this(), key, source_value}, .keywords = {}};
-  numpy_call(ex, "call_function", PyRef::borrow(library_object("operator", "setitem")), args,
-             [&]() -> ValuePtr {
-               note_write(ex, value());
-               Selection selection = select_items(ex, value(), key, Framework::kNumpy);
-               ValuePtr source = source_value;
-               if (Value* held = numpy_graph_value(ex, source_value); held && !graph_value(source_value))
-                 source = make_numpy_result(ex, held);
-               const Value* held = graph_value(source);
-               if (held && held->type.rank() > 0 && selection.view->type.rank() == 0 &&
-                   selection.indices.empty() && !has_ellipsis(ex, key))
-                 break_graph("CD0503", "an array as one element");
-               // NumPy makes a Python int of it first, which raises for NaN and what is out of range.
-               const auto* scalar = dynamic_cast<const NumpyValue*>(source.get());
-               if (scalar && scalar->is_scalar() && held && runtime::is_float(held->type.dtype) &&
-                   selection.indices.empty() && !runtime::is_float(array_type().dtype) &&
-                   array_type().dtype != graph::DType::kBool)
-                 break_graph("CD0503", "a float as an element of integers");
-               if (scalar && scalar->is_scalar() && held && selection.indices.empty() &&
-                   !holds_every_integer_of(array_type().dtype, held->type.dtype))
-                 break_graph("CD0503", "an integer as an element of smaller ones");
-               write_selection(ex, selection, source, Framework::kNumpy);
-               return nullptr;
-             });
+  numpy_call(
+      ex, "call_function", PyRef::borrow(library_object("operator", "setitem")), args, [&]() -> ValuePtr {
+        note_write(ex, value());
+        Selection selection = select_items(ex, value(), key, Framework::kNumpy);
+        ValuePtr source = source_value;
+        if (Value* held = numpy_graph_value(ex, source_value); held && !graph_value(source_value))
+          source = make_numpy_result(ex, held);
+        const Value* held = graph_value(source);
+        if (is_list && held && selection.indices.empty() && held->type.rank() > selection.view->type.rank())
+          break_graph("CD0503", "a list of more dims as an element");
+        if (held && held->type.rank() > 0 && selection.view->type.rank() == 0 && selection.indices.empty() &&
+            !has_ellipsis(ex, key))
+          break_graph("CD0503", "an array as one element");
+        // NumPy makes a Python int of it first, which raises for NaN and what is out of range.
+        const auto* scalar = dynamic_cast<const NumpyValue*>(source.get());
+        if (scalar && scalar->is_scalar() && held && runtime::is_float(held->type.dtype) &&
+            selection.indices.empty() && !runtime::is_float(array_type().dtype) &&
+            array_type().dtype != graph::DType::kBool)
+          break_graph("CD0503", "a float as an element of integers");
+        if (scalar && scalar->is_scalar() && held && selection.indices.empty() &&
+            !holds_every_integer_of(array_type().dtype, held->type.dtype))
+          break_graph("CD0503", "an integer as an element of smaller ones");
+        write_selection(ex, selection, source, Framework::kNumpy);
+        return nullptr;
+      });
 }
 
 ValuePtr NumpyValue::length(Executor& ex) {

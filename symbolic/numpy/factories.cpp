@@ -310,6 +310,27 @@ ValuePtr roll(Executor& ex, PyObject* callable, const CallArgs& args) {
                     [&] { return call_numpy_operator(ex, *find_numpy_operator("numpy.roll"), false, args); });
 }
 
+// numpy.average refuses weights of which the sum is zero.
+ValuePtr average(Executor& ex, PyObject* callable, const CallArgs& args) {
+  const std::vector<ValuePtr> given =
+      bind_arguments(ex, "average", args, {"a", "axis?", "weights?", "returned?", "*keepdims?"});
+  if (given[2] && !is_none(given[2]))
+    polyfill(ex, PythonSide::kNumpyPolyfills, "check_weights")
+        ->call(ex, positional({given[0], given[1] ? given[1] : ex.none(), given[2]}));
+  return numpy_call(ex, "call_function", PyRef::borrow(callable), args, [&] {
+    return call_numpy_operator(ex, *find_numpy_operator("numpy.average"), false, args);
+  });
+}
+
+// Of a list it counts the items, whatever the axis.
+ValuePtr array_split(Executor& ex, PyObject* callable, const CallArgs& args) {
+  if (!args.positional.empty() && sequence_items(ex, args.positional[0]))
+    break_graph("CD0500", "array_split of a list");
+  return numpy_call(ex, "call_function", PyRef::borrow(callable), args, [&] {
+    return call_numpy_operator(ex, *find_numpy_operator("numpy.array_split"), false, args);
+  });
+}
+
 // sums_at(size, places, weights): see polyfills/rules.py.
 ValuePtr sums_at(Executor& ex, PyObject* callable, const CallArgs& args) {
   const std::optional<Sym> size = index_sym(ex, args.positional.at(0));
@@ -568,6 +589,8 @@ constexpr NumpySpecialRow kRows[] = {
     {"numpy.testing.assert_array_equal", inlined},
     {"numpy.repeat", repeat},
     {"numpy.roll", roll},
+    {"numpy.average", average},
+    {"numpy.array_split", array_split},
     {"cdynamo.polyfills.rules.sums_at", sums_at},
     {"cdynamo.polyfills.rules.pairs_of", pairs_of},
     {"cdynamo.polyfills.rules.complex_of", complex_of},

@@ -388,6 +388,13 @@ ValuePtr item_method(Executor& ex, const ValuePtr& self, const CallArgs& args) {
   return call_method(ex, item, "item");
 }
 
+// NumPy 2.4 refuses arrays with dims; before it warned.
+template <ValuePtr (*kRead)(Executor&, const ArrayValue&, const char*), const char* const& kName>
+ValuePtr zero_dim_number(Executor& ex, const ValuePtr& self, const CallArgs& args) {
+  if (dynamic_cast<const NumpyValue&>(*self).rank() > 0) break_graph("CD0406", kName);
+  return number_method<kRead, kName>(ex, self, args);
+}
+
 // A method as a call of the user's.
 template <size_t kSize>
 struct MethodName {
@@ -457,8 +464,8 @@ constexpr BuiltinMethodRow kArrayMethods[] = {
     {"conjugate", recorded<"conjugate", same_method>},
     {"item", item_method},
     {"tolist", number_method<read_list, kToList>},
-    {"__float__", number_method<read_float, kFloat>},
-    {"__int__", number_method<read_int, kInt>},
+    {"__float__", zero_dim_number<read_float, kFloat>},
+    {"__int__", zero_dim_number<read_int, kInt>},
     {"__bool__", number_method<read_bool, kBool>},
     {"__index__", number_method<read_index, kIndex>},
     {"__str__", value_method<kText>},

@@ -92,6 +92,7 @@ class ScalarTypeValue final : public SymbolicValue {
     auto* array = dynamic_cast<NumpyValue*>(given.get());
     auto* number = dynamic_cast<DynamicFloatValue*>(given.get());
     if (!number && !(array && args.keywords.empty())) break_graph("CD0500", describe());
+    if (array && array->rank() > 0 && array->array_type().dtype == *dtype_) return given;  // not a copy
     return numpy_call(ex, "call_function", object_, args, [&] {
       return make_numpy_result(
           ex, append_call1(ex, "core.cast", {array ? array->value() : number->value(), *dtype_}));

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import argparse
 import json
+import random
+import re
 import subprocess
 import sys
 import tempfile
@@ -12,6 +14,8 @@ import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+CALLS = 40  # of an expression, each alone and as many as one function
 
 # Checks one expression, and writes what it is about to call to the file: how often the outcomes are the same, and how often not.
 Check = Callable[[str, Path], tuple[int, int]]
@@ -46,10 +50,57 @@ def same(expected: Any, got: Any, strides: bool = False) -> bool:
         return torch.allclose(
             expected.to(wide), got.to(wide), *((1e-2, 1e-2) if half else (1e-4, 1e-5)), equal_nan=True
         )
+    if isinstance(expected, (np.ndarray, np.generic)) and type(expected) is not type(got):
+        return False
     expected, got = np.asarray(expected), np.asarray(got)
     if (expected.shape, expected.dtype) != (got.shape, got.dtype):
         return False
-    return np.allclose(expected, got, 1e-6, 1e-9, equal_nan=True)
+    if (
+        strides
+        and expected.size
+        and any(n > 1 and a != b for n, a, b in zip(expected.shape, expected.strides, got.strides))
+    ):
+        return False
+    if expected.dtype.kind not in "fc":
+        return np.array_equal(expected, got)
+    tolerance = {2: 1e-2, 4: 1e-4}.get(np.finfo(expected.dtype).bits // 8, 1e-6)
+    return np.allclose(expected, got, tolerance, tolerance / 100, equal_nan=True)
+
+
+def check_operands(
+    expression: str,
+    letters: str,
+    names: dict[str, Any],
+    state: Path,
+    draw: Callable[[random.Random, int], list],
+    make: Callable[..., Any],
+    begin: Callable[[], Any] = lambda: None,
+) -> tuple[int, int]:
+    """The expression with operands of drawn kinds for its letters: compiled for each call alone, and as one function for all."""
+    import cdynamo
+
+    parameters = [name for name in letters if re.search(rf"\b{name}\b", expression)]
+    function = eval(f"lambda {', '.join(parameters)}: {expression}", dict(names))
+    source = random.Random(expression)
+    counts = [0, 0]
+    for dynamic in (False, None):
+        cdynamo.reset()
+        fast = cdynamo.optimize(function, dynamic=dynamic)
+        for _ in range(CALLS):
+            kinds = draw(source, len(parameters))
+            state.write_text(f"{expression} of {kinds}")
+            if dynamic is False:
+                cdynamo.reset()
+            given, also_given = ([make(*kind) for kind in kinds] for _ in range(2))
+            begin()
+            expected = outcome(function, given)
+            begin()
+            got = outcome(fast, also_given)
+            alike = same(expected, got, strides=True) and same(given, also_given, strides=True)
+            counts[not alike] += 1
+            if not alike:
+                print(f"{expression} of {kinds}: {expected!r:.150} | {got!r:.150}".replace("\n", " "), flush=True)
+    return counts[0], counts[1]
 
 
 def _work(expressions: list[str], state: Path, prepare: Callable[[], Check]) -> None:

@@ -12,15 +12,12 @@ from __future__ import annotations
 
 import operator
 import random
-import re
 import sys
 import zlib
-from pathlib import Path
 from typing import Any
 
-from expressions import Check, main, outcome, same
+from expressions import CALLS, Check, check_operands, main
 
-CALLS = 40  # of an expression, each alone and as many as one function
 DTYPES = "float32 float64 bfloat16 float16 int64 int32 uint8 int8 uint16 bool complex64".split()
 SHAPES = [(2, 3), (3,), (), (1, 3), (3, 2), (0, 3), (2, 3, 3), (1,)]
 
@@ -291,35 +288,6 @@ def draw(source: random.Random, count: int) -> list[tuple[str, tuple[int, ...]]]
     return kinds
 
 
-def check(expression: str, names: dict[str, Any], state: Path) -> tuple[int, int]:
-    import torch
-
-    import cdynamo
-
-    parameters = [name for name in "pqr" if re.search(rf"\b{name}\b", expression)]
-    function = eval(f"lambda {', '.join(parameters)}: {expression}", dict(names))
-    source = random.Random(expression)
-    counts = [0, 0]
-    for dynamic in (False, None):
-        cdynamo.reset()
-        fast = cdynamo.optimize(function, dynamic=dynamic)
-        for _ in range(CALLS):
-            kinds = draw(source, len(parameters))
-            state.write_text(f"{expression} of {kinds}")
-            if dynamic is False:
-                cdynamo.reset()
-            given, also_given = ([tensor(*kind) for kind in kinds] for _ in range(2))
-            torch.manual_seed(0)
-            expected = outcome(function, given)
-            torch.manual_seed(0)
-            got = outcome(fast, also_given)
-            alike = same(expected, got, strides=True) and same(given, also_given, strides=True)
-            counts[not alike] += 1
-            if not alike:
-                print(f"{expression} of {kinds}: {expected!r:.150} | {got!r:.150}".replace("\n", " "), flush=True)
-    return counts[0], counts[1]
-
-
 def prepare() -> Check:
     import torch
 
@@ -327,7 +295,9 @@ def prepare() -> Check:
 
     cdynamo.config.recompile_limit = 10 * CALLS
     names = {"torch": torch, "F": torch.nn.functional, "nn": torch.nn, "operator": operator}
-    return lambda expression, state: check(expression, names, state)
+    return lambda expression, state: check_operands(
+        expression, "pqr", names, state, draw, tensor, lambda: torch.manual_seed(0)
+    )
 
 
 if __name__ == "__main__":

@@ -3,6 +3,8 @@
 import copy
 import enum
 import operator
+import re
+import warnings
 
 import pytest
 
@@ -579,3 +581,87 @@ def test_pairs_of_axes(name):
     for axes in [(0, 1), (1, 0), (2, 0), (-1, 1), (0, 0), (1, -2), (0, 3)]:
         cdynamo.reset()
         assert outcome(cdynamo.optimize(program), axes) == outcome(program, axes)
+
+
+def filled_by_a_list(x):
+    x[0] = [[1.0, 2.0, 3.0]]
+
+
+REFUSED = {
+    "weights of no sum": (lambda x, w: np.average(x, axis=0, weights=w), (np.ones((2, 3)), np.array([1.0, -1.0]))),
+    "weights of zeros": (lambda x, w: np.average(x, weights=w) + 1, (np.ones((2, 3)), np.zeros((2, 3), bool))),
+    "indices that are bools": (lambda x, i: np.take_along_axis(x, i, 0), (np.ones((2, 3)), np.ones((2, 3), bool))),
+    "indices that are floats": (lambda x, i: np.take_along_axis(x, i, 0), (np.ones(3), np.zeros(3))),
+    "a list of more dims": (filled_by_a_list, (np.ones((1, 3)),)),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_numpy_refuses(name):
+    function, arguments = REFUSED[name]
+    fast = cdynamo.optimize(function)
+    for _ in range(2):
+        with pytest.raises(Exception) as expected:
+            function(*arguments)
+        with pytest.raises(type(expected.value), match=re.escape(str(expected.value))):
+            fast(*arguments)
+
+
+def test_weights_that_have_a_sum():
+    fast = cdynamo.optimize(lambda x, w: np.average(x, axis=0, weights=w), fullgraph=True)
+    x = np.arange(6.0).reshape(2, 3)
+    for weights in (np.array([1.0, 2.0]), np.array([-3.0, 1.0]), np.array([0.0, 0.5])):
+        np.testing.assert_allclose(fast(x, weights), np.average(x, axis=0, weights=weights))
+    with pytest.raises(ZeroDivisionError):
+        fast(x, np.array([1.0, -1.0]))
+    np.testing.assert_allclose(fast(x, np.array([1.0, 1.0])), x.mean(0))
+
+
+@pytest.mark.parametrize("convert", [float, int, complex, bool], ids=lambda kind: kind.__name__)
+def test_numbers_of_arrays_with_dims(convert):
+    """NumPy 2.4 refuses all but bool; before it warned."""
+
+    def outcome(f, x):
+        try:
+            return f(x)
+        except (TypeError, ValueError) as error:
+            return str(error)
+
+    for x in (np.array([2.5]), np.array([[1]]), np.array(3.5), np.float32(1.5), np.array([1.0, 2.0])):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            assert outcome(cdynamo.optimize(lambda x: convert(x)), x) == outcome(convert, x)
+
+
+def test_what_arrays_have_no_more():
+    def asked(x):
+        return hasattr(x, "ptp"), hasattr(x, "itemset"), hasattr(x, "newbyteorder"), hasattr(x, "mT"), hasattr(x, "sum")
+
+    x = np.ones((2, 3))
+    assert cdynamo.optimize(asked)(x) == asked(x)
+    if not hasattr(x, "ptp"):
+        with pytest.raises(AttributeError):
+            cdynamo.optimize(lambda x: x.ptp())(x)
+
+
+def test_a_scalar_type_gives_back_an_array_of_its_dtype():
+    def converted(x):
+        same = np.float64(x)
+        other = np.float32(x)
+        same[0] = 7.0
+        return same is x, same, other
+
+    x = np.arange(3.0)
+    y, fast = x.copy(), cdynamo.optimize(converted)
+    expected, got = converted(x), fast(y)
+    assert got[0] is expected[0] and (got[1] is y) == (expected[1] is x)
+    np.testing.assert_array_equal(x, y)
+    np.testing.assert_array_equal(got[2], expected[2])
+
+
+def test_array_split_counts_the_items_of_a_list():
+    def parts(x):
+        return [each.tolist() for each in np.array_split(x, 2, -1)]
+
+    for given in ([[1, 2, 3]], [[1, 2], [3, 4], [5, 6]], np.arange(6).reshape(2, 3)):
+        assert cdynamo.optimize(parts)(given) == parts(given)

@@ -295,3 +295,14 @@ class _array_converter:
 
     def wrap(self, result, /, *, to_scalar=None):
         return result[()] if (self.of_scalars if to_scalar is None else to_scalar) and result.ndim == 0 else result
+
+
+def check_weights(a, axis, weights):
+    """What numpy.average asks of its weights."""
+    import numpy as np
+
+    a, weights = np.asarray(a), np.asarray(weights)
+    dtype = np.result_type(a.dtype, weights.dtype, "f8" if a.dtype.kind in "biu" else weights.dtype)
+    total = weights.sum(axis=axis if weights.ndim == a.ndim else None, dtype=dtype)
+    if np.any(total == 0.0):
+        raise ZeroDivisionError("Weights sum to zero, can't be normalized")
