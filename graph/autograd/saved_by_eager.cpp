@@ -121,7 +121,7 @@ void SavedByEager::find_copied() {
 // Which inputs and results eager saves, and for which outputs, is told by calls of the program: those
 // that derivatives read, and operands of calls whose inside is read (where eager has one operator, it saves the
 // operand). Small ones (a bias) that lead to something that is read are read again all the same: in place of them something large
-// would be stored.
+// would be stored. Those without elements are not.
 void SavedByEager::find_saved() {
   std::vector<bool> is_needed(graph_.next_value_id());
   std::vector<bool> visited(graph_.next_value_id());
@@ -140,7 +140,7 @@ void SavedByEager::find_saved() {
       const bool is_its_result = is_inside && operand->node->op == softmax && is_view(*node);
       if (is_inside && is_needed[operand->id] && !is_its_result) note_operands(*operand->node, visited);
       const double bytes = bytes_of(*graph_.sym, base_of(operand)->type);
-      const bool is_small = 8 * bytes < bytes_of(*graph_.sym, node->results.at(0)->type);
+      const bool is_small = bytes > 0 && 8 * bytes < bytes_of(*graph_.sym, node->results.at(0)->type);
       if (node->region || node->user_call < 0 || (is_small && !is_view(*node)))
         for (const Value* result : node->results)
           saved_for_.add_all(base_of(operand)->id, read_for_, result->id);

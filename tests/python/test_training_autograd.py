@@ -341,6 +341,20 @@ def test_what_saves_nothing_goes_back_twice(f):
         assert_close(compiled, eager)
 
 
+@pytest.mark.parametrize("shape", [(0, 3), (2, 3)])
+def test_what_eager_does_not_save_may_be_written_to(shape):
+    """Of a padded tensor the result is saved, whatever the sizes."""
+
+    def gradient(wrap):
+        x = torch.ones(shape, dtype=torch.float64, requires_grad=True)
+        out = wrap(lambda x: torch.nn.functional.pad(x, (1, 0, 0, 1)) ** 2)(x)
+        x.detach().add_(1)
+        out.sum().backward()
+        return x.grad
+
+    assert_close(gradient(cdynamo.optimize), gradient(lambda f: f))
+
+
 def test_backward_twice_without_retain_graph():
     def twice(wrap):
         out = wrap(lambda x: x.exp())(leaf(3)).sum()
