@@ -339,6 +339,8 @@ def observe(function: Any, make: Any, space: dict, trains: bool, references: Ref
 REFUSED_BY_EAGER = (
     "some elements of the input tensor and the written-to tensor refer to a single memory location",
     "Trying to resize storage that is not resizable",
+    # A view of nothing that begins past its base's memory (x.diagonal()[2:]): eager cannot make it again after a write.
+    "are out of bounds for storage of size",
     # `np.ndarray.ravel()` in warm code of CPython 3.12 and later: its instruction passes one argument fewer than there are.
     "missing required positional argument -1",
     # The gradient of `torch.where(c, real, complex)`, of which eager makes no real one.
