@@ -148,7 +148,9 @@ std::optional<double> constant_of(const Value* value) {
   if (auto* flag = std::get_if<bool>(&number)) return *flag ? 1.0 : 0.0;
   if (auto* integer = std::get_if<Sym>(&number)) {
     // Integers that a double cannot hold are left alone.
-    if (!integer->is_constant() || std::abs(integer->constant()) > (int64_t{1} << 53)) return std::nullopt;
+    constexpr int64_t kExact = int64_t{1} << 53;
+    if (!integer->is_constant() || integer->constant() < -kExact || integer->constant() > kExact)
+      return std::nullopt;
     return static_cast<double>(integer->constant());
   }
   return std::nullopt;
