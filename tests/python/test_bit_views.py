@@ -217,4 +217,9 @@ def test_vmap():
         return torch.vmap(lambda row: row.view(torch.int32) >> 23)(x)
 
     x = torch.linspace(0.1, 5, 12).reshape(3, 4)
-    assert torch.equal(compiled(f)(x), f(x))
+    try:
+        expected = f(x)
+    except RuntimeError as error:  # torch 2.11 has no batching rule
+        assert "Batching rule not implemented" in str(error)
+        expected = x.view(torch.int32) >> 23
+    assert torch.equal(compiled(f)(x), expected)

@@ -48,7 +48,12 @@ def test_sums_as_bools(values, dtype):
     x = torch.tensor(values).to(getattr(torch, dtype))
     assert same_outcome(lambda x: x.sum(dtype=torch.bool), x).item() == any(values)
     same_outcome(lambda x: x.expand(40, -1).sum(0, dtype=torch.bool), x)
-    same_outcome(lambda x: torch.nansum(x, dtype=torch.bool), x)
+    try:
+        torch.nansum(x, dtype=torch.bool)
+    except NotImplementedError:  # torch 2.11 has no such kernel
+        assert cdynamo.optimize(lambda x: torch.nansum(x, dtype=torch.bool))(x).item() == any(values)
+    else:
+        same_outcome(lambda x: torch.nansum(x, dtype=torch.bool), x)
     same_outcome(lambda x: x.prod(dtype=torch.bool), x)
     same_outcome(lambda x: x.cumsum(0, dtype=torch.bool), x)
     same_outcome(lambda x: x.cumprod(0, dtype=torch.bool), x)
