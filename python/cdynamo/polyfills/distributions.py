@@ -79,10 +79,10 @@ class RaisedToTiny(torch.autograd.Function):
         return grad
 
 
-def gamma_rsample(self, sample_shape=()):
-    """Of torch.distributions.Gamma."""
+def gamma_rsample(self, sample_shape=(), generator=None):
+    """Of torch.distributions.Gamma; `generator` from torch 2.14 on."""
     shape = self._extended_shape(sample_shape)
-    value = torch._standard_gamma(self.concentration.expand(shape)) / self.rate.expand(shape)
+    value = torch._standard_gamma(self.concentration.expand(shape), generator) / self.rate.expand(shape)
     return RaisedToTiny.apply(value)
 
 
