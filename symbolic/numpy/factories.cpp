@@ -287,14 +287,18 @@ ValuePtr inlined(Executor& ex, PyObject* callable, const CallArgs& args) {
   return polyfill(ex, PythonSide::kNumpyPolyfills, name.c_str())->call(ex, args);
 }
 
+// The operator of the table, as a call of the user's.
+ValuePtr by_the_table(Executor& ex, PyObject* callable, const CallArgs& args, const char* path) {
+  return numpy_call(ex, "call_function", PyRef::borrow(callable), args,
+                    [&] { return call_numpy_operator(ex, *find_numpy_operator(path), false, args); });
+}
+
 // numpy.repeat(x, counts); with one number the operator of the table.
 ValuePtr repeat(Executor& ex, PyObject* callable, const CallArgs& args) {
   const std::vector<ValuePtr> given = bind_arguments(ex, "repeat", args, {"a", "repeats", "axis?"});
   const auto* counts = dynamic_cast<NumpyValue*>(given[1].get());
   if ((counts && counts->rank() > 0) || sequence_items(ex, given[1])) return inlined(ex, callable, args);
-  return numpy_call(ex, "call_function", PyRef::borrow(callable), args, [&] {
-    return call_numpy_operator(ex, *find_numpy_operator("numpy.repeat"), false, args);
-  });
+  return by_the_table(ex, callable, args, "numpy.repeat");
 }
 
 // numpy.roll(x, shift) by what only the graph knows; by ints the operator of the table.
@@ -306,8 +310,7 @@ ValuePtr roll(Executor& ex, PyObject* callable, const CallArgs& args) {
   const auto shifts = sequence_items(ex, given[1]);
   if (is_array(given[1]) || (shifts && std::ranges::any_of(*shifts, is_array)))
     return inlined(ex, callable, args);
-  return numpy_call(ex, "call_function", PyRef::borrow(callable), args,
-                    [&] { return call_numpy_operator(ex, *find_numpy_operator("numpy.roll"), false, args); });
+  return by_the_table(ex, callable, args, "numpy.roll");
 }
 
 // numpy.average refuses weights of which the sum is zero.
@@ -317,18 +320,14 @@ ValuePtr average(Executor& ex, PyObject* callable, const CallArgs& args) {
   if (given[2] && !is_none(given[2]))
     polyfill(ex, PythonSide::kNumpyPolyfills, "check_weights")
         ->call(ex, positional({given[0], given[1] ? given[1] : ex.none(), given[2]}));
-  return numpy_call(ex, "call_function", PyRef::borrow(callable), args, [&] {
-    return call_numpy_operator(ex, *find_numpy_operator("numpy.average"), false, args);
-  });
+  return by_the_table(ex, callable, args, "numpy.average");
 }
 
 // Of a list it counts the items, whatever the axis.
 ValuePtr array_split(Executor& ex, PyObject* callable, const CallArgs& args) {
   if (!args.positional.empty() && sequence_items(ex, args.positional[0]))
     break_graph("CD0500", "array_split of a list");
-  return numpy_call(ex, "call_function", PyRef::borrow(callable), args, [&] {
-    return call_numpy_operator(ex, *find_numpy_operator("numpy.array_split"), false, args);
-  });
+  return by_the_table(ex, callable, args, "numpy.array_split");
 }
 
 // sums_at(size, places, weights): see polyfills/rules.py.
