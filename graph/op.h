@@ -173,8 +173,9 @@ struct ReductionDef {
 // for the others the table demands it.
 enum class CoreKind : uint8_t {
   kUnset,
-  kNone,  // no core operator: a composite, or known by schema only
-  kGone,  // there for derivatives, and replaced by its operand before lowering
+  kNone,     // no core operator: a composite, or known by schema only
+  kGone,     // there for derivatives, and replaced by its operand before lowering
+  kRegroup,  // there for views, and computed by other operators before lowering
   kPointwise,
   kCast,
   // Index maps with at most a fill value: they cost nothing, and are repeated where they are read.

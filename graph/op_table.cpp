@@ -39,7 +39,7 @@ std::string missing_core_facet(const OpDef& op) {
   if (op.name.starts_with("core.") && core.eager.empty()) return "a form in PyTorch (eager)";
   if (core.kind == CoreKind::kLibrary || core.kind == CoreKind::kRandom || is_pointwise) return "";
   if (core.linearity == Linearity::kUnset) return "its linearity";
-  if (op.family != Family::kReduction && core.kind != CoreKind::kGone && !core.interpret)
+  if (op.family != Family::kReduction && core.kind > CoreKind::kRegroup && !core.interpret)
     return "a kernel of the interpreter";
   return "";
 }

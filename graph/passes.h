@@ -69,6 +69,9 @@ bool compress_selected(Graph& core);
 bool eliminate_common_subexpressions(Graph& core, bool for_training = false);
 bool eliminate_dead_code(Graph& core, bool keep_random = true);
 
+// core.regroup becomes shifts and conversions.
+void expand_regroups(Graph& core);
+
 // Before the first: core.copy of what no program can write to, as it is neither an input nor a result.
 void remove_inner_copies(Graph& core);
 // After the last differentiation: what stands for derivatives alone (core.h) has done its work.

@@ -467,10 +467,8 @@ PyRef strided_view(const OutputAlias& alias, const graph::SymContext& sym, PyObj
     extents[d] = sym.evaluate(alias.sizes[d], symbols);
     extents[rank + d] = sym.evaluate(alias.strides[d], symbols);
   }
-  PyRef typed;
-  if (alias.dtype && !(typed = symbolic::typed_view(base, *alias.dtype))) return {};
-  return symbolic::as_strided_view(typed ? typed.get() : base, extents.data(), extents.data() + rank,
-                                   static_cast<int>(rank), sym.evaluate(alias.offset, symbols));
+  return symbolic::as_strided_view(base, extents.data(), extents.data() + rank, static_cast<int>(rank),
+                                   sym.evaluate(alias.offset, symbols), alias.dtype);
 }
 }  // namespace
 

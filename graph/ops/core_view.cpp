@@ -4,6 +4,7 @@
 #include "graph/interpreter/kernels.h"
 #include "graph/ops/entry.h"
 #include "graph/ops/view_maps.h"
+#include "graph/ops/view_rules.h"
 #include "graph/strides.h"
 
 namespace cdynamo::graph {
@@ -16,11 +17,25 @@ std::vector<TensorType> view_type(const Args& args, std::vector<Sym> sizes, std:
   return {type};
 }
 
-std::vector<TensorType> infer_cast(Graph& graph, const Args& args) {
-  TensorType type = args.value("self")->type;
+TensorType retyped(Graph& graph, TensorType type, DType dtype) {
   type.strides = preserved_strides(graph, type);
-  type.dtype = *args.dtype("dtype");
+  type.dtype = dtype;
   type.weak = false;
+  return type;
+}
+std::vector<TensorType> infer_cast(Graph& graph, const Args& args) {
+  return {retyped(graph, args.value("self")->type, *args.dtype("dtype"))};
+}
+
+std::vector<TensorType> infer_bits_of_half(Graph& graph, const Args& args) {
+  return {retyped(graph, args.value("self")->type, DType::kI16)};
+}
+
+// Strides of the core's values are meaningless.
+std::vector<TensorType> infer_regroup(Graph& graph, const Args& args) {
+  TensorType type = args.value("self")->type;
+  type.strides = contiguous_strides(type.sizes);
+  type = regrouped(graph, type, *args.dtype("dtype"));
   return {type};
 }
 
@@ -307,6 +322,29 @@ std::vector<OpDef> core_view_ops() {
        .infer = infer_cast,
        .differentiable = false,
        .core = {.view = &kBitcastView, .eager = "self.view(torch_dtype(dtype))"}},
+      {.name = "core.bits_of_half",
+       .family = Family::kPointwise,
+       .schemas = {"core.bits_of_half(Tensor self, ScalarType source) -> Tensor"},
+       .scalar = CDYNAMO_SCALAR(return b.bits_of_half(x[0], *args.dtype("source"))),
+       .infer = infer_bits_of_half,
+       .differentiable = false,
+       .core = {.eager = "self.view(torch.int16)"}},
+      {.name = "core.half_of_bits",
+       .family = Family::kPointwise,
+       .schemas = {"core.half_of_bits(Tensor self, ScalarType dtype) -> Tensor"},
+       .scalar = CDYNAMO_SCALAR(return b.half_of_bits(x[0], *args.dtype("dtype"))),
+       .infer = infer_cast,
+       .differentiable = false,
+       .core = {.eager = "self.view(torch_dtype(dtype))"}},
+      {.name = "core.regroup",
+       .family = Family::kIndexing,
+       .schemas = {"core.regroup(Tensor self, ScalarType source, ScalarType dtype) -> Tensor"},
+       .infer = infer_regroup,
+       .differentiable = false,
+       .core = {.kind = CoreKind::kRegroup,
+                .linearity = Linearity::kNone,
+                .view = &kRegroupView,
+                .eager = "self.view(torch_dtype(dtype))"}},
       {.name = "core.full",
        .family = Family::kIndexing,
        .schemas = {"core.full(int[] size, Scalar value, ScalarType dtype) -> Tensor"},

@@ -37,20 +37,16 @@ TensorType reshaped_as_numpy(Graph& graph, const TensorType& self, TensorType re
 }
 
 // The same memory, other elements.
-TensorType type_of_bits(const Args& args) {
+TensorType type_of_bits(Graph& graph, const Args& args) {
   const Value* self = args.value("self");
-  TensorType type = self->type;
-  type.weak = false;
-  type.dtype = *args.dtype("dtype");
-  if (type.dtype == self->type.dtype) return type;
-  if (!can_bitcast(self->type.dtype, type.dtype))
-    throw Unsupported("view() as a dtype of another size or kind");
-  if (self->requires_grad) throw Unsupported("view() as another dtype of what requires grad");
-  return type;
+  const DType dtype = *args.dtype("dtype");
+  if (dtype != self->type.dtype && self->requires_grad)
+    throw Unsupported("view() as another dtype of what requires grad");
+  return dtype == self->type.dtype ? self->type : regrouped(graph, self->type, dtype);
 }
 
 std::vector<TensorType> infer_view(Graph& graph, const Args& args) {
-  if (args.has("dtype")) return {type_of_bits(args)};
+  if (args.has("dtype")) return {type_of_bits(graph, args)};
   const TensorType& self = self_of(args);
   return {reshaped_as_numpy(graph, self, view_type(*graph.sym, self, target_sizes(args)))};
 }
@@ -61,8 +57,7 @@ std::vector<TensorType> infer_reshape(Graph& graph, const Args& args) {
 std::vector<Value*> reshape_body(Builder& b, const Args& args) {
   if (args.has("dtype")) {
     Value* self = args.value("self");
-    const DType dtype = *args.dtype("dtype");
-    return {dtype == self->type.dtype ? self : b.call1("core.bitcast", {self, dtype})};
+    return {with_bits_as(b, self, *args.dtype("dtype"))};
   }
   return one(reshape(self_tensor(b, args), resolve_sizes(b.sym(), self_of(args), target_sizes(args))));
 }

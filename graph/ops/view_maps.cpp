@@ -84,6 +84,24 @@ bool advance_diagonal(SymContext&, const Args& args, StorageLayout& layout) {
 
 bool advance_in_place(SymContext&, const Args&, StorageLayout&) { return true; }
 
+// Where elements become wider, each has to begin where one of those would.
+bool advance_regroup(SymContext& context, const Args& args, StorageLayout& layout) {
+  const int64_t from = runtime::bytes(*args.dtype("source")), to = runtime::bytes(*args.dtype("dtype"));
+  if (from == to) return true;
+  const int64_t ratio = std::max(from / to, to / from);
+  if (!same_size(context, layout.strides.back(), 1) && !same_size(context, layout.sizes.back(), 1))
+    return false;
+  layout.strides.back() = from < to ? ratio : 1;
+  const auto regroup = [&](Sym& number) {
+    const bool fits = from > to || same_size(context, mod(number, ratio), 0);
+    number = from < to ? floordiv(number, ratio) : number * ratio;
+    return fits;
+  };
+  const bool fits = std::ranges::all_of(layout.strides, regroup) && regroup(layout.offset);
+  layout.strides.back() = 1;
+  return fits;
+}
+
 bool advance_unit_strides(SymContext&, const Args& args, StorageLayout& layout) {
   const std::vector<Sym> strides = args.sizes("strides");
   for (size_t d = 0; d < strides.size(); ++d)
@@ -161,10 +179,10 @@ Value* back_diagonal(Builder& builder, const ViewStep& step, Value* operand, Val
 
 Value* back_detach(Builder&, const ViewStep&, Value*, Value* content) { return content; }
 
-Value* back_bitcast(Builder& builder, const ViewStep&, Value* operand, Value* content) {
+Value* back_bits(Builder& builder, const ViewStep&, Value* operand, Value* content) {
   const DType dtype = operand->type.dtype;
-  if (!can_bitcast(content->type.dtype, dtype)) throw Unsupported("a write to a bool through its bits");
-  return builder.call1("core.bitcast", {content, dtype});
+  if (dtype == DType::kBool) throw Unsupported("a write to a bool through its bits");
+  return with_bits_as(builder, content, dtype);
 }
 
 // `into` with `part` for its elements along `dim` from `first` on.
@@ -215,6 +233,7 @@ const ViewDef kDiagonalView{advance_diagonal, back_diagonal};
 const ViewDef kWindowView{advance_window, back_window};
 const ViewDef kDetachView{advance_in_place, back_detach};
 const ViewDef kUnitStridesView{advance_unit_strides, back_detach};
-const ViewDef kBitcastView{advance_in_place, back_bitcast};
+const ViewDef kBitcastView{advance_in_place, back_bits};
+const ViewDef kRegroupView{advance_regroup, back_bits};
 
 }  // namespace cdynamo::graph

@@ -6,6 +6,6 @@
 namespace cdynamo::graph {
 
 extern const ViewDef kExpandView, kPermuteView, kReshapeView, kSliceView, kDiagonalView, kWindowView,
-    kDetachView, kUnitStridesView, kBitcastView;
+    kDetachView, kUnitStridesView, kBitcastView, kRegroupView;
 
 }  // namespace cdynamo::graph

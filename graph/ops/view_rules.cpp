@@ -21,6 +21,38 @@ bool can_bitcast(DType from, DType to) {
          to != DType::kBool;
 }
 
+TensorType regrouped(Graph& graph, const TensorType& self, DType dtype) {
+  SymContext& sym = *graph.sym;
+  if (dtype == DType::kBool) throw Unsupported("view() as bool");
+  TensorType type = self;
+  type.dtype = dtype;
+  type.weak = false;
+  const int64_t from = runtime::bytes(self.dtype), to = runtime::bytes(dtype),
+                ratio = std::max(from / to, to / from);
+  if (from == to) return type;
+  const auto require = [](bool fits) {
+    if (!fits) throw Unsupported("view() as a dtype of another size of these sizes and strides");
+  };
+  require(self.rank() > 0);
+  require(sym.guard_eq(self.strides.back(), 1, "view") ||
+          (graph.framework == Framework::kNumpy && sym.guard_eq(self.sizes.back(), 1, "view")));
+  const auto regroup = [&](Sym& number) {
+    if (from < to) require(sym.guard_eq(mod(number, ratio), 0, "view"));
+    number = from < to ? floordiv(number, ratio) : number * ratio;
+  };
+  regroup(type.sizes.back());
+  std::for_each(type.strides.begin(), type.strides.end() - 1, regroup);
+  type.strides.back() = 1;
+  return type;
+}
+
+Value* with_bits_as(Builder& builder, Value* value, DType dtype) {
+  const DType own = value->type.dtype;
+  if (dtype == own) return value;
+  if (can_bitcast(own, dtype)) return builder.call1("core.bitcast", {value, dtype});
+  return builder.call1("core.regroup", {value, own, dtype});
+}
+
 std::vector<Sym> resolve_sizes(SymContext& sym, const TensorType& self, std::vector<Sym> sizes) {
   Sym numel = self.numel(), known = 1;
   int unknown = -1;

@@ -25,9 +25,12 @@ TensorType without_dims(const TensorType& self,
 TensorType permuted(const TensorType& self, const std::vector<int64_t>& order);
 TensorType expanded(SymContext& sym, const TensorType& self, std::vector<Sym> sizes);
 
-// view(dtype): whether the elements of one dtype can be taken for those of the other, bit by bit. A bool's other bits are
-// nobody's, a half type's are rounded off as the compiled code computes in float32.
+// view(dtype): whether the elements of one dtype can be taken for those of the other, one by one (core.bitcast).
 bool can_bitcast(DType from, DType to);
+// What view(dtype) gives. Bytes of elements of another width lie along the last dim, which is contiguous. Throws Unsupported
+// where eager refuses it, and for bools, whose other bits are nobody's.
+TensorType regrouped(Graph& graph, const TensorType& self, DType dtype);
+Value* with_bits_as(Builder& builder, Value* value, DType dtype);
 
 // Aliases of what may be a view: by whether the result's layout can be had without a copy.
 Alias alias_if_viewable(const Node& node);

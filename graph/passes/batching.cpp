@@ -301,6 +301,7 @@ const absl::flat_hash_map<std::string_view, Rule>& rules_by_name() {
   static const auto* rules = new absl::flat_hash_map<std::string_view, Rule>{
       {"core.cast", as_it_is},
       {"core.bitcast", as_it_is},
+      {"core.regroup", as_it_is},
       {"core.detach", as_it_is},
       {"core.own", as_it_is},
       {"core.copy", as_it_is},

@@ -1,6 +1,7 @@
 // The pipeline from a captured graph to the core graph that lowering reads.
 //
 //   functionalize                      functionalize.cpp, view_step.cpp   writes and views become values; decomposition
+//   expand_regroups                    regroup.cpp                        view(dtype) of another width
 //   simplify                           simplify.cpp, rewrites.cpp         exact algebra, views, constant folding
 //   recognize_attention                recognize_attention.cpp            matmul, scale, mask, softmax, matmul -> core.sdpa
 //   sum_where_selected                 selections.cpp                     x[mask].sum()
@@ -19,6 +20,7 @@ Prepared prepare(const Graph& captured, const DumpFn& dump, bool for_training,
   if (dump) dump("captured", captured);
   Prepared prepared = functionalize(captured);
   if (dump) dump("functionalize", *prepared.core);
+  expand_regroups(*prepared.core);
   if (for_training)
     remove_inner_copies(*prepared.core);
   else

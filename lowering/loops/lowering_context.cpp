@@ -15,6 +15,8 @@ class CostCounter : public graph::ScalarBuilder {
   Scalar cast(Scalar, DType dtype) override { return charge(1, dtype); }
   Scalar select(Scalar, Scalar yes, Scalar) override { return charge(1, yes.dtype); }
   Scalar bitcast(Scalar, DType dtype) override { return {nullptr, dtype}; }
+  Scalar bits_of_half(Scalar, DType) override { return charge(1, DType::kI16); }
+  Scalar half_of_bits(Scalar, DType) override { return charge(1, DType::kF32); }
   Scalar prim(Prim prim, const Scalar* operands, int) override {
     const bool compares = prim >= Prim::k_eq && prim <= Prim::k_ge;
     return charge(price(prim), compares ? DType::kBool : operands[0].dtype);
@@ -60,7 +62,7 @@ LoweringContext::LoweringContext(const graph::Graph& core, const Target& target)
     position[node->id] = static_cast<int>(order.size());
     order.push_back(node.get());
     kinds[node->id] = node->op->core.kind;
-    if (kinds[node->id] <= CoreKind::kGone)
+    if (kinds[node->id] <= CoreKind::kRegroup)
       throw graph::Unsupported("lowering knows no operator " + std::string(node->op->name));
     costs[node->id] = is_view(kinds[node->id]) ? 0 : scalar_cost(*node);
     graph::for_each_operand(*node, [&](Value*& value) { users[value->id].push_back(node.get()); });

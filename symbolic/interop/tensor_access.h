@@ -13,6 +13,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -159,11 +160,10 @@ PyRef wrap_torch_handle(const void* handle);
 // A new numpy.ndarray; strides count elements.
 PyRef make_numpy_array(runtime::DType dtype, const int64_t* sizes, const int64_t* strides, int rank,
                        void** data);
-// A view of a tensor or array; `offset` counts elements from the base's data pointer. A NumPy view keeps
-// `base` alive.
-// base.view(dtype), of elements as wide.
-PyRef typed_view(PyObject* base, runtime::DType dtype);
-PyRef as_strided_view(PyObject* base, const int64_t* sizes, const int64_t* strides, int rank, int64_t offset);
+// A view of a tensor or array, with `dtype` of its bytes as elements of that: strides and `offset` count those, from the base's data
+// pointer. A NumPy view keeps `base` alive.
+PyRef as_strided_view(PyObject* base, const int64_t* sizes, const int64_t* strides, int rank, int64_t offset,
+                      std::optional<runtime::DType> dtype = std::nullopt);
 // A tensor over the same memory with the history that `tensor` has now: a later write to `tensor` does not change that, and it does not
 // keep `tensor`. A leaf, and what is no plain tensor, is itself. Null with a Python error set.
 PyRef alias_with_history(PyObject* tensor);

@@ -145,12 +145,14 @@ PyRef make_numpy_array(DType dtype, const int64_t* sizes, const int64_t* strides
 
 namespace {
 
-PyRef numpy_view(PyObject* base, const int64_t* sizes, const int64_t* strides, int rank, int64_t offset) {
+PyRef numpy_view(PyObject* base, const int64_t* sizes, const int64_t* strides, int rank, int64_t offset,
+                 std::optional<DType> as) {
   const numpy_access::Api& api = *numpy_access::api();
   numpy_access::Array* from = numpy_access::array(base);
   DType dtype;
   if (!numpy_access::dtype_of_descr(from->descr, &dtype))
     return error(PyExc_TypeError, "a view of an array of another dtype");
+  dtype = as.value_or(dtype);
   const int64_t item = runtime::bytes(dtype);
   if (rank > kMaxRank) return error(PyExc_ValueError, "an array of too many dims");
   intptr_t shape[kMaxRank], step[kMaxRank];
@@ -158,9 +160,13 @@ PyRef numpy_view(PyObject* base, const int64_t* sizes, const int64_t* strides, i
     shape[d] = sizes[d];
     step[d] = strides[d] * item;
   }
-  Py_INCREF(from->descr);
+  numpy_access::Descr* descr = from->descr;
+  if (as)
+    descr = api.descr_from_type(numpy_access::kTypeNumbers[static_cast<int>(dtype)]);
+  else
+    Py_INCREF(descr);
   int flags = from->flags & (numpy_access::kAligned | numpy_access::kWriteable);
-  PyRef view = PyRef::steal(api.new_from_descr(api.array_type, from->descr, rank, shape, step,
+  PyRef view = PyRef::steal(api.new_from_descr(api.array_type, descr, rank, shape, step,
                                                from->data + offset * item, flags, nullptr));
   if (!view) return view;
   Py_INCREF(base);
@@ -168,14 +174,35 @@ PyRef numpy_view(PyObject* base, const int64_t* sizes, const int64_t* strides, i
   return view;
 }
 
+// What of the tensor's storage the view of elements of `dtype` looks at, as a row of those: PyTorch takes bytes for elements of another
+// width along a contiguous dim that holds as many as there are of them.
+PyRef typed_row(PyObject* base, const int64_t* sizes, const int64_t* strides, int rank, int64_t offset,
+                DType dtype, int width) {
+  static PyObject* const view = PyUnicode_InternFromString("view");
+  const int64_t wanted = runtime::bytes(dtype);
+  int64_t end = offset + 1;
+  for (int d = 0; d < rank; ++d) end = sizes[d] == 0 ? 0 : end + (sizes[d] - 1) * strides[d];
+  const int64_t count = (std::max<int64_t>(end, 0) * wanted + width - 1) / width, step = 1;
+  const PyRef row = as_strided_view(base, &count, &step, 1, 0);
+  return row ? PyRef::steal(PyObject_CallMethodOneArg(row.get(), view, torch_dtype_object(dtype))) : PyRef();
+}
+
 }  // namespace
 
-PyRef as_strided_view(PyObject* base, const int64_t* sizes, const int64_t* strides, int rank,
-                      int64_t offset) {
-  if (tensor_kind(base) == TensorKind::kNumpy) return numpy_view(base, sizes, strides, rank, offset);
+PyRef as_strided_view(PyObject* base, const int64_t* sizes, const int64_t* strides, int rank, int64_t offset,
+                      std::optional<DType> dtype) {
+  if (tensor_kind(base) == TensorKind::kNumpy) return numpy_view(base, sizes, strides, rank, offset, dtype);
   const torch_access::Api* api = torch_access::api();
   if (!api) return error(PyExc_RuntimeError, "torch is not loaded");
   torch_access::TensorHandle h = torch_access::handle(base);
+  if (dtype) {
+    int32_t scalar_type = 0;
+    DType own;
+    if (api->get_dtype(h, &scalar_type) || !torch_access::dtype_of_scalar_type(scalar_type, &own))
+      return error(PyExc_TypeError, "a view of a tensor of another dtype");
+    const PyRef row = typed_row(base, sizes, strides, rank, offset, *dtype, runtime::bytes(own));
+    return row ? as_strided_view(row.get(), sizes, strides, rank, offset) : PyRef();
+  }
   int64_t base_offset = 0;
   if (api->get_storage_offset(h, &base_offset)) return error(PyExc_RuntimeError, "a tensor without storage");
   if (api->as_strided) {
@@ -196,13 +223,6 @@ PyRef as_strided_view(PyObject* base, const int64_t* sizes, const int64_t* strid
   }
   return PyRef::steal(PyObject_CallMethod(base, "as_strided", "OOL", size_tuple.get(), stride_tuple.get(),
                                           static_cast<long long>(base_offset + offset)));
-}
-
-PyRef typed_view(PyObject* base, DType dtype) {
-  static PyObject* const view = PyUnicode_InternFromString("view");
-  const bool is_numpy = tensor_kind(base) == TensorKind::kNumpy;
-  const PyRef wanted = is_numpy ? numpy_dtype_object(dtype) : PyRef::borrow(torch_dtype_object(dtype));
-  return wanted ? PyRef::steal(PyObject_CallMethodOneArg(base, view, wanted.get())) : PyRef();
 }
 
 PyRef alias_with_history(PyObject* tensor) {
