@@ -75,9 +75,12 @@ void function_derivative(Derivative& d) {
   const size_t before = nodes.size();
   const std::vector<Value*> gradients = expand_captured(d.builder, backward, given);
   size_t made = nodes.size() - before;
-  for (auto node = nodes.rbegin(); made > 0; ++node, --made)
+  for (auto node = nodes.rbegin(); made > 0; ++node, --made) {
     if ((*node)->op->family == Family::kRandom)
       throw Unsupported("random numbers in the backward of a Function");
+    // What it reads, the derivative of the Function's call reads.
+    (*node)->user_call = d.results.at(0).value->node->user_call;
+  }
   const std::vector<int64_t> places = places_of_gradients(d, inputs);
   for (size_t i = 0; i < inputs; ++i)
     if (places[i] >= 0) d.set(static_cast<int>(outputs + i), wrap(d.builder, gradients.at(places[i])));

@@ -297,6 +297,28 @@ Results library(Batcher& batcher, const Node& node, const Args&) {
   return stacked;
 }
 
+// The backward of a batch: of what it is given each has the batch's dim.
+std::shared_ptr<const Graph> batched_backward(Batcher& batcher, const Args& args) {
+  const Graph& of_batch = batcher.builder().graph();
+  auto backward = std::make_shared<Graph>(of_batch.sym);
+  backward->framework = of_batch.framework;
+  backward->torch_float = of_batch.torch_float;
+  const auto& example = std::get<std::shared_ptr<const Graph>>(args["backward"]);
+  std::vector<Value*> given;
+  for (const Value* input : example->inputs) {
+    TensorType type = input->type;
+    type.sizes = batcher.with_batch(std::move(type.sizes));
+    type.strides = contiguous_strides(type.sizes);
+    given.push_back(backward->add_input(std::move(type), input->name));
+  }
+  backward->outputs = Builder(*backward).call("func.vmap", {example, given, std::vector<Value*>()});
+  return backward;
+}
+
+Results function_of_user(Batcher& batcher, const Node& node, const Args& args) {
+  return again(batcher, node, [&](auto&& arg) { arg("backward") = batched_backward(batcher, args); });
+}
+
 const absl::flat_hash_map<std::string_view, Rule>& rules_by_name() {
   static const auto* rules = new absl::flat_hash_map<std::string_view, Rule>{
       {"core.cast", as_it_is},
@@ -334,6 +356,7 @@ const absl::flat_hash_map<std::string_view, Rule>& rules_by_name() {
       {"core.convolution_weight_grad", convolution_weight_grad},
       {"core.sdpa", attention},
       {"core.sdpa_backward", attention},
+      {"core.function", function_of_user},
       {"core.library", library},
       {"core.library_backward", library},
   };

@@ -69,6 +69,10 @@ PROGRAMS = {
     "generated": lambda x: vmap(Generated.apply)(x, x.cos()),
     "generated_for_one": lambda x: vmap(Generated.apply, (0, None))(x, x[0]),
     "gradient_of_generated": lambda x: vmap(grad(lambda a: Generated.apply(a, a.sin()).sum()))(x),
+    "gradient_of_generated_for_one": lambda x: vmap(grad(lambda a, b: Generated.apply(a, b).sum()), (0, None))(x, x[0]),
+    "gradient_twice": lambda x: vmap(grad(lambda a: (grad(lambda b: Generated.apply(b, b).sum())(a) ** 2).sum()))(x),
+    "two_levels": lambda x: vmap(vmap(grad(lambda a: Generated.apply(a, a.cos()))))(x),
+    "jacobian": lambda x: vmap(torch.func.jacrev(lambda a: Generated.apply(a, a)))(x),
     "own_vmap": lambda x: vmap(OwnVmap.apply)(x),
     "gradient_of_own_vmap": lambda x: vmap(grad(lambda a: OwnVmap.apply(a).sum()))(x),
     "own_vmap_of_what_is_not_batched": lambda x: vmap(lambda a: a + OwnVmap.apply(x[0]))(x),
@@ -126,8 +130,10 @@ def test_what_eager_refuses(name):
 
 @pytest.mark.native
 def test_one_graph_where_it_is_captured():
-    for name in ("generated", "generated_for_one"):
-        check(PROGRAMS[name], False, fullgraph=True)
+    for name, program in PROGRAMS.items():
+        if "own_vmap" not in name:
+            check(program, False, fullgraph=True)
+            check(program, True, fullgraph=True)
     for function in GRADIENTS.values():
         check(function, True, fullgraph=True)
 
