@@ -3,6 +3,7 @@
 #include <numbers>
 
 #include "graph/ops/entry.h"
+#include "graph/ops/indexing.h"
 #include "graph/strides.h"
 
 namespace cdynamo::graph {
@@ -103,7 +104,40 @@ std::vector<Value*> bce_with_logits_body(Builder& b, const Args& args) {
   return one(reduced(loss, args.constant("reduction"), dtype));
 }
 
+// 1 for each element; an error where one is no probability, which eager looks for.
+Tensor ones_where_in_unit(Tensor x) {
+  Builder& b = *x.builder;
+  const Tensor inside = logical_and(ge(x, 0), le(x, 1));
+  const Tensor index = where(inside, full(b, {}, Sym(0), DType::kI64), full(b, {}, Sym(1), DType::kI64));
+  return core_index(full(b, {1}, 1.0, x.dtype()), {index}, kRuntimeError);
+}
+
+// Eager bounds the logarithms, and has derivatives of its own.
+std::vector<Value*> bce_body(Builder& b, const Args& args) {
+  const DType dtype = common(b, args);
+  Tensor x = to_compute(operand(b, args, "self")), y = to_compute(operand(b, args, "target"));
+  if (x.sizes() != y.sizes()) throw Unsupported("binary_cross_entropy of operands of different sizes");
+  const Tensor x_log = log(x), rest_log = log1p(-x);
+  Tensor loss = (y - 1) * maximum(rest_log, -100.0) - y * maximum(x_log, -100.0);
+  loss = with_slope(detach(loss * ones_where_in_unit(x)), x, (x - y) / maximum((1 - x) * x, 1e-12));
+  loss = loss + with_slope(full_like(y, 0.0), y, log(1 - x) - x_log);
+  if (args.has("weight")) {
+    const Tensor weight = operand(b, args, "weight");
+    if (weight.value->requires_grad || weight.dtype() != dtype)
+      throw Unsupported("binary_cross_entropy with a weight that requires grad, or of another dtype");
+    loss = loss * to_compute(weight);
+  }
+  return one(reduced(loss, args.constant("reduction"), dtype));
+}
+
 // ---- many classes ---------------------------------------------------------------------------------------
+
+const char* name_of_scalar(DType dtype) {
+  return dtype == DType::kF16    ? "Half"
+         : dtype == DType::kBF16 ? "BFloat16"
+         : dtype == DType::kF32  ? "Float"
+                                 : "Double";
+}
 
 void require_weight_of_classes(Tensor weight, const Sym& classes) {
   if (weight.rank() != 1 || !weight.builder->sym().guard_eq(weight.size(0), classes, "weight"))
@@ -128,6 +162,11 @@ Picked pick(Builder& b, Tensor scores, Tensor log_total, Tensor target, const Ar
   if (args.has("weight")) {
     Tensor given = operand(b, args, "weight");
     require_weight_of_classes(given, classes);
+    const DType wanted = operand_dtype(args, "self");
+    if (given.dtype() != wanted)
+      runtime_error(
+          std::string("expected scalar type ") + name_of_scalar(wanted) + " but found " +
+          (is_float(given.dtype()) ? name_of_scalar(given.dtype()) : runtime::info(given.dtype()).name));
     weight =
         wrap(b, b.call1("core.index", {cast(given, chosen.dtype()).value, std::vector<Value*>{safe.value}}));
   }
@@ -161,6 +200,16 @@ std::vector<Value*> nll_loss_body(Builder& b, const Args& args) {
                      args.constant("reduction"), input.dtype()));
 }
 
+// Times the weights of classes, where these are given.
+Tensor weighted(Builder& b, const Args& args, Tensor terms, int64_t dim) {
+  if (!args.has("weight")) return terms;
+  Tensor weight = operand(b, args, "weight");
+  require_weight_of_classes(weight, terms.size(dim));
+  std::vector<Sym> shape(terms.rank(), 1);
+  shape[dim] = terms.size(dim);
+  return terms * reshape(cast(weight, terms.dtype()), shape);
+}
+
 // The target gives a probability for each class.
 Tensor expected_loss(Builder& b, const Args& args, Tensor log_probability, Tensor target, int64_t dim,
                      double smoothing, int64_t reduction, DType dtype) {
@@ -168,14 +217,7 @@ Tensor expected_loss(Builder& b, const Args& args, Tensor log_probability, Tenso
   Sym classes = log_probability.size(dim);
   if (smoothing > 0)
     wanted = wanted * (1 - smoothing) + full(b, {}, smoothing, wanted.dtype()) / Operand(classes);
-  Tensor terms = log_probability * wanted;
-  if (args.has("weight")) {
-    Tensor weight = operand(b, args, "weight");
-    require_weight_of_classes(weight, classes);
-    std::vector<Sym> shape(terms.rank(), 1);
-    shape[dim] = classes;
-    terms = terms * reshape(cast(weight, terms.dtype()), shape);
-  }
+  Tensor terms = weighted(b, args, log_probability * wanted, dim);
   Tensor loss = -sum(terms, {dim});
   if (reduction == 0) return cast(loss, dtype);
   Tensor total = sum(loss, all_dims(loss));
@@ -196,13 +238,14 @@ std::vector<Value*> cross_entropy_body(Builder& b, const Args& args) {
     runtime_error("\"log_softmax_lastdim_kernel_impl\" not implemented for integers");
   Tensor x = to_compute(input), shifted = x - detach(amax(x, {dim}, true));
   Tensor log_total = log(sum(exp(shifted), {dim}, true)), log_probability = shifted - log_total;
+  if (probabilities && ignore >= 0) runtime_error("ignore_index is not supported for floating point target");
   if (probabilities)
     return one(expected_loss(b, args, log_probability, target, dim, smoothing, reduction, input.dtype()));
   Picked picked = pick(b, shifted, log_total, target, args, ignore);
   if (smoothing == 0) return one(reduced(picked, reduction, input.dtype()));
-  if (args.has("weight")) throw Unsupported("cross_entropy with weights and label smoothing");
-  Tensor spread = where(ne(cast(target, DType::kI64), Operand(ignore)), -sum(log_probability, {dim}), 0.0) /
-                  Operand(x.size(dim));
+  const Tensor over_classes = -sum(weighted(b, args, log_probability, dim), {dim});
+  Tensor spread =
+      where(ne(cast(target, DType::kI64), Operand(ignore)), over_classes, 0.0) / Operand(x.size(dim));
   picked.loss = picked.loss * (1 - smoothing) + spread * smoothing;
   return one(reduced(picked, reduction, input.dtype()));
 }
@@ -241,6 +284,10 @@ std::vector<OpDef> loss_ops() {
            "binary_cross_entropy_with_logits(Tensor self, Tensor target, Tensor? weight=None, "
            "Tensor? pos_weight=None, int reduction=Mean) -> Tensor",
            bce_with_logits_body),
+      loss("binary_cross_entropy",
+           "binary_cross_entropy(Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean) -> "
+           "Tensor",
+           bce_body),
       loss("nll_loss_nd",
            "nll_loss_nd(Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean, int "
            "ignore_index=-100) -> Tensor",

@@ -152,6 +152,29 @@ Tensor running_statistic(Builder& b, const Args& args, const char* name, Tensor 
   return cast(updated, operand_dtype(args, name));
 }
 
+// Times the weight and plus the bias, where these are given.
+Tensor affine_over_channels(Builder& b, const Args& args, Tensor x) {
+  const Sym channels = x.size(1);
+  if (args.has("weight"))
+    x = x * over_channels(channel_parameter(b, args, "weight", channels, x.dtype()), x.rank());
+  if (args.has("bias"))
+    x = x + over_channels(channel_parameter(b, args, "bias", channels, x.dtype()), x.rank());
+  return x;
+}
+
+// One factor and one term for each channel, as eager computes them.
+std::vector<Value*> normalized_by_running(Builder& b, const Args& args, Tensor input) {
+  const Tensor x = to_compute(input);
+  const Sym channels = x.size(1);
+  const DType dtype = x.dtype();
+  Tensor center = channel_parameter(b, args, "running_mean", channels, dtype);
+  Tensor factor = 1.0 / sqrt(channel_parameter(b, args, "running_var", channels, dtype) + args.number("eps"));
+  if (args.has("weight")) factor = factor * channel_parameter(b, args, "weight", channels, dtype);
+  Tensor term = -(center * factor);
+  if (args.has("bias")) term = channel_parameter(b, args, "bias", channels, dtype) - center * factor;
+  return one(cast(x * over_channels(factor, x.rank()) + over_channels(term, x.rank()), input.dtype()));
+}
+
 std::vector<Value*> batch_norm_body(Builder& b, const Args& args) {
   Tensor input = operand(b, args, "input");
   require_float(input, "\"batch_norm\"");
@@ -159,23 +182,16 @@ std::vector<Value*> batch_norm_body(Builder& b, const Args& args) {
   bool running = args.has("running_mean") && args.has("running_var"), training = args.boolean("training");
   if (!training && !running)
     runtime_error("Expected running_mean and running_var to be defined when training is False");
-  Sym channels = input.size(1);
-  Tensor x = to_compute(input);
-  DType dtype = x.dtype();
-  double eps = args.number("eps");
   if (training) {
+    const Sym channels = input.size(1);
+    const Tensor x = to_compute(input);
     Dims dims;
     for (int d = 0; d < x.rank(); ++d)
       if (d != 1) dims.push_back(d);
     if (b.sym().guard(Relation::kLe, count_along(x, dims), 1, "batch_norm"))
       throw Unsupported("batch_norm of one value per channel");
-    Normalized n = normalize(x, dims, eps);
-    Tensor result = n.scaled;
-    if (args.has("weight"))
-      result = result * over_channels(channel_parameter(b, args, "weight", channels, dtype), x.rank());
-    if (args.has("bias"))
-      result = result + over_channels(channel_parameter(b, args, "bias", channels, dtype), x.rank());
-    std::vector<Value*> results = one(cast(result, input.dtype()));
+    Normalized n = normalize(x, dims, args.number("eps"));
+    std::vector<Value*> results = one(cast(affine_over_channels(b, args, n.scaled), input.dtype()));
     if (!running) return results;
     // Then the new running statistics, the variance without bias.
     const Sym count = count_along(x, dims);
@@ -184,13 +200,7 @@ std::vector<Value*> batch_norm_body(Builder& b, const Args& args) {
     results.push_back(running_statistic(b, args, "running_var", unbiased).value);
     return results;
   }
-  // One factor and one term for each channel, as eager computes them.
-  Tensor center = channel_parameter(b, args, "running_mean", channels, dtype);
-  Tensor factor = 1.0 / sqrt(channel_parameter(b, args, "running_var", channels, dtype) + eps);
-  if (args.has("weight")) factor = factor * channel_parameter(b, args, "weight", channels, dtype);
-  Tensor term = -(center * factor);
-  if (args.has("bias")) term = channel_parameter(b, args, "bias", channels, dtype) - center * factor;
-  return one(cast(x * over_channels(factor, x.rank()) + over_channels(term, x.rank()), input.dtype()));
+  return normalized_by_running(b, args, input);
 }
 
 void suggested_strides(Graph& graph, const Args& args, std::vector<TensorType>& results) {
@@ -233,14 +243,7 @@ std::vector<Value*> group_norm_body(Builder& b, const Args& args) {
   for (int d = 2; d < x.rank(); ++d) places = places * x.size(d);
   Tensor grouped = reshape(x, {x.size(0), groups, floordiv(channels, groups) * places});
   const double eps = args.number("eps");
-  auto affine = [&](Tensor t) {
-    t = reshape(t, x.sizes());
-    if (args.has("weight"))
-      t = t * over_channels(channel_parameter(b, args, "weight", channels, x.dtype()), x.rank());
-    if (args.has("bias"))
-      t = t + over_channels(channel_parameter(b, args, "bias", channels, x.dtype()), x.rank());
-    return t;
-  };
+  auto affine = [&](Tensor t) { return affine_over_channels(b, args, reshape(t, x.sizes())); };
   const Normalized n = normalize(grouped, {2}, eps);
   Tensor result = affine(n.scaled);
   if (statistics_are_rounded(args, input.dtype())) {
@@ -250,20 +253,27 @@ std::vector<Value*> group_norm_body(Builder& b, const Args& args) {
   return one(cast(result, input.dtype()));
 }
 
+// Each channel of each example is one of batch_norm, whose running statistics are means over the examples.
 std::vector<Value*> instance_norm_body(Builder& b, const Args& args) {
   Tensor input = operand(b, args, "input");
   require_float(input, "\"instance_norm\"");
-  if (!args.boolean("use_input_stats")) throw Unsupported("instance_norm with running statistics");
-  if (args.has("running_mean")) throw Unsupported("instance_norm that updates running statistics");
+  const bool running = args.has("running_mean") && args.has("running_var");
+  if (!args.boolean("use_input_stats")) {
+    if (!running)
+      runtime_error("Expected running_mean and running_var to be defined when use_input_stats is false");
+    return normalized_by_running(b, args, input);
+  }
   Tensor x = to_compute(input);
   Dims dims;
   for (int d = 2; d < x.rank(); ++d) dims.push_back(d);
-  Tensor result = normalize(x, dims, args.number("eps")).scaled;
-  if (args.has("weight"))
-    result = result * over_channels(channel_parameter(b, args, "weight", x.size(1), x.dtype()), x.rank());
-  if (args.has("bias"))
-    result = result + over_channels(channel_parameter(b, args, "bias", x.size(1), x.dtype()), x.rank());
-  return one(cast(result, input.dtype()));
+  const Normalized n = normalize(x, dims, args.number("eps"));
+  std::vector<Value*> results = one(cast(affine_over_channels(b, args, n.scaled), input.dtype()));
+  if (!running) return results;
+  const Tensor unbiased = sum(n.squares, dims) / Operand(count_along(x, dims) - 1);
+  const Tensor means = reshape(n.mean, unbiased.sizes());
+  results.push_back(running_statistic(b, args, "running_mean", mean(means, {0})).value);
+  results.push_back(running_statistic(b, args, "running_var", mean(unbiased, {0})).value);
+  return results;
 }
 
 std::vector<Value*> cosine_similarity_body(Builder& b, const Args& args) {
@@ -319,8 +329,8 @@ std::vector<OpDef> normalization_ops() {
                  "bool cudnn_enabled=True) -> Tensor"},
                 group_norm_body, {}, suggested_strides),
       composite("instance_norm",
-                {"instance_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, "
-                 "Tensor? running_var, "
+                {"instance_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor(a!)? running_mean, "
+                 "Tensor(b!)? running_var, "
                  "bool use_input_stats, float momentum, float eps, bool cudnn_enabled) -> Tensor"},
                 instance_norm_body, {}, suggested_strides),
       composite("cosine_similarity",

@@ -113,15 +113,21 @@ class Functionalizer {
     return b.content;
   }
 
-  void write(const Value* value, Value* content) {
+  // `past_gradient`: the history stays what it was, as eager's does where the mode forbids to note the write.
+  void write(const Value* value, Value* content, bool past_gradient = false) {
     Binding& b = binding(value);
-    refuse_write_past_gradient(b);
+    if (!past_gradient) refuse_write_past_gradient(b);
     refuse_write_to_overlapping(b);
     std::vector<Value*> operands = {b.storage->current};
     for (const ViewStep& step : b.chain) operands.push_back(apply(builder_, step, operands.back()));
     Value* result = content;
     for (size_t i = b.chain.size(); i-- > 0;)
       result = scatter_back(builder_, b.chain[i], operands[i], result);
+    if (past_gradient && b.storage->base->requires_grad && b.storage->input < 0) {
+      result = builder_.call1("core.slope", {result, b.storage->current, Arg()});
+      content = result;
+      for (const ViewStep& step : b.chain) content = apply(builder_, step, content);
+    }
     b.storage->current = result;
     b.version = ++b.storage->version;
     b.content = content;
@@ -296,7 +302,7 @@ class Functionalizer {
   }
 
   void bind_write(const Node& node, const Value* target, Value* result) {
-    write(target, coerce(result, target->type));
+    write(target, coerce(result, target->type), node.no_grad);
     binding(node.results[0]) = binding(target);
   }
 

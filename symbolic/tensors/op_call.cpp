@@ -165,7 +165,8 @@ void note_written_gradient(Executor& ex, graph::Value* target, bool any) {
       if (is_read_by_backward(ex, base)) capture.written_leaves.insert(base);
       return;
     }
-    if (!is_input) break_graph("CD0416", "what has a gradient, past it");
+    if (!is_input && capture.grad_mode) break_graph("CD0416", "what has a gradient, past it");
+    if (!is_input) return;
     refuse_write_beside_view(ex, *input_of(capture, target));
     capture.updated_leaves.insert(base);
     return;
