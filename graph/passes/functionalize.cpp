@@ -206,7 +206,7 @@ class Functionalizer {
       if (alias != Alias::kNone)
         bind_alias(node, i, alias, results[i], captured_operands, operands);
       else if (node.in_place && i == 0)
-        bind_write(node, captured_operands.at(0), results[i]);
+        bind_write(node, captured_operands, results[i], operands);
       else
         bind_fresh(node, node.results[i], results[i]);
     }
@@ -301,8 +301,21 @@ class Functionalizer {
     binding(target) = std::move(view);
   }
 
-  void bind_write(const Node& node, const Value* target, Value* result) {
-    write(target, coerce(result, target->type), node.no_grad);
+  // Eager gives the operands of `x.eq_(y)` gradients of zeros.
+  Value* with_zero_gradients(const Node& node, Value* result,
+                             const std::vector<const Value*>& captured_operands,
+                             const std::vector<Value*>& operands) {
+    if (node.op->differentiable || node.no_grad || !runtime::is_float(result->type.dtype)) return result;
+    for (size_t i = 0; i < operands.size(); ++i)
+      if (captured_operands[i]->requires_grad) result = builder_.call1("core.follow", {result, operands[i]});
+    return result;
+  }
+
+  void bind_write(const Node& node, const std::vector<const Value*>& captured_operands, Value* result,
+                  const std::vector<Value*>& operands) {
+    const Value* target = captured_operands.at(0);
+    Value* content = with_zero_gradients(node, coerce(result, target->type), captured_operands, operands);
+    write(target, content, node.no_grad);
     binding(node.results[0]) = binding(target);
   }
 
