@@ -52,8 +52,10 @@ std::string Computation::name() const {
                                                       : operand.integer.str());
   };
   if (draw < 0) return absl::StrCat(utf8 ? utf8 : "?", "(", absl::StrJoin(operands, ", ", add), ")");
-  const auto arguments = std::vector(operands.begin() + 1, operands.end());
-  return absl::StrCat(operands[0].source->name(), ".", utf8 ? utf8 : "?", "(",
+  // Without a generator it makes one.
+  const bool has_generator = !operands.empty() && operands[0].source;
+  const auto arguments = std::vector(operands.begin() + has_generator, operands.end());
+  return absl::StrCat(has_generator ? operands[0].source->name() + "." : "", utf8 ? utf8 : "?", "(",
                       absl::StrJoin(arguments, ", ", add), ") #", draw);
 }
 

@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <optional>
+#include <span>
 
 #include "absl/strings/str_cat.h"
 #include "symbolic/capture/executor_state.h"
 #include "symbolic/interop/numpy_access.h"
 #include "symbolic/interop/numpy_generator.h"
 #include "symbolic/numpy/callables.h"
+#include "symbolic/numpy/methods.h"
 #include "symbolic/numpy/number.h"
 #include "symbolic/numpy/numpy_values.h"
 #include "symbolic/values/constant.h"
@@ -128,8 +130,13 @@ PyRef not_null(PyRef object) {
   return object;
 }
 
+bool is_made_here(const ValuePtr& generator) { return generator->source->kind == SourceKind::kComputed; }
+PyObject* generator_object(const ValuePtr& generator);
+
 // The generator from which capture draws. Those that share a bit generator do so here too.
-PyObject* numpy_stand_in(Executor& ex, PyObject* generator) {
+PyObject* numpy_stand_in(Executor& ex, const ValuePtr& value) {
+  PyObject* generator = generator_object(value);
+  if (is_made_here(value)) return generator;
   auto& stand_ins = ex.state().draws.stand_ins;
   if (const auto known = stand_ins.find(generator); known != stand_ins.end()) return known->second.get();
   const PyRef bits = not_null(bit_generator_of(generator));
@@ -167,7 +174,7 @@ class ArgumentsOfDraw {
   ArgumentsOfDraw(Executor& ex, const ValuePtr& generator, const DrawnMethod& method)
       : ex_(ex),
         method_(method),
-        operands_(operands_of_draw(generator->source, numpy_stand_in(ex, generator->real_object()))) {}
+        operands_(operands_of_draw(generator->source, numpy_stand_in(ex, generator))) {}
 
   void add(const CallArgs& args) {
     for (const ValuePtr& value : args.positional) add(value, method_.has_out);
@@ -291,6 +298,19 @@ ValuePtr drawn_integer(Executor& ex, const Draw& draw, const IntRange& range) {
   return make_numpy_number(ex, drawn, dtype);
 }
 
+// rng.choice([0.5, 1.5])
+ValuePtr drawn_scalar(Executor& ex, const Draw& draw) {
+  graph::TensorType type;
+  if (!ex.state().request.is_native || !is_numpy_real(draw.drawn.get(), &type.dtype)) return nullptr;
+  guard_exact_type(ex, draw.drawn.get(), draw.source);
+  use_framework(ex, graph::Framework::kNumpy);
+  const InputKind kind = type.dtype == DType::kF64 ? InputKind::kFloat : InputKind::kNumpyScalar;
+  graph::Value* input = ex.add_input(kind, draw.source, std::move(type));
+  return numpy_call(ex, "call_function", PyRef::borrow(library_object("operator", "pos")),
+                    positional({std::make_shared<NumpyValue>(input, true)}),
+                    [&] { return make_numpy_result(ex, append_call1(ex, "clone", {input})); });
+}
+
 // Null: nothing that the graph can take.
 ValuePtr drawn_value(Executor& ex, const Draw& draw, const IntRange& range,
                      const ArgumentsOfDraw& arguments) {
@@ -298,7 +318,8 @@ ValuePtr drawn_value(Executor& ex, const Draw& draw, const IntRange& range,
   if (drawn == Py_None) return ex.none();
   if (PyFloat_CheckExact(drawn)) return drawn_float(ex, draw);
   if (PyLong_CheckExact(drawn) || is_numpy_integer(drawn)) return drawn_integer(ex, draw, range);
-  return Py_TYPE(drawn) == numpy_access::api()->array_type ? drawn_array(ex, draw, arguments) : nullptr;
+  return Py_TYPE(drawn) == numpy_access::api()->array_type ? drawn_array(ex, draw, arguments)
+                                                           : drawn_scalar(ex, draw);
 }
 
 PyObject* function_of(const ValuePtr& generator, const char* name) {
@@ -336,7 +357,19 @@ ValuePtr order_of_items(Executor& ex, const ValuePtr& generator, const ValuePtr&
   return draw_by(ex, generator, "permutation", positional({array->length(ex)}));
 }
 
+// Python's random.shuffle of a list, and NumPy's, go by the same steps.
+bool shuffle_list(Executor& ex, const ValuePtr& generator, const CallArgs& args) {
+  if (args.positional.size() != 1 || !args.keywords.empty() || args.positional[0]->type() != &PyList_Type)
+    return false;
+  return reorder_list(ex, args.positional[0], [&](const ValuePtr& length) {
+    ArgumentsOfDraw arguments(ex, generator, *find_method("shuffle"));
+    arguments.add(positional({length}));
+    return arguments.draw(python_side(PythonSide::kRandomOrder));
+  });
+}
+
 ValuePtr shuffled(Executor& ex, const ValuePtr& generator, const CallArgs& args) {
+  if (shuffle_list(ex, generator, args)) return ex.none();
   if (!is_array_alone(args)) refuse("shuffle");
   const ValuePtr array = args.positional[0];
   const ValuePtr items = array->get_item(ex, order_of_items(ex, generator, array));
@@ -398,9 +431,14 @@ class NumpyGeneratorValue final : public DrawingGenerator {
   }
   PyTypeObject* type() const override { return Py_TYPE(generator_.get()); }
   std::string describe() const override { return type()->tp_name; }
-  PyObject* real_object() const override { return generator_.get(); }
+  // Null: captured code has made it.
+  PyObject* real_object() const override {
+    return source->kind == SourceKind::kComputed ? nullptr : generator_.get();
+  }
+  PyObject* generator() const { return generator_.get(); }
   std::optional<bool> truth(Executor&) override { return true; }
   RecipePtr recipe(Executor&) override {
+    if (!real_object()) break_graph("CD0211", describe());
     if (!recipe_) recipe_ = source_recipe(source);
     return recipe_;
   }
@@ -422,7 +460,49 @@ class NumpyGeneratorValue final : public DrawingGenerator {
   RecipePtr recipe_;
 };
 
+PyObject* generator_object(const ValuePtr& generator) {
+  return dynamic_cast<NumpyGeneratorValue&>(*generator).generator();
+}
+
+// ---- functions of numpy.random that are no methods
+
+// Each call makes one, in the order of the draws. It does not leave.
+ValuePtr make_generator(Executor& ex, PyObject* function, const CallArgs& args) {
+  CallArgs seed = args;
+  for (const Keyword& keyword : args.keywords) seed.positional.push_back(keyword.value);
+  if (seed.positional.size() > 1) refuse("default_rng");
+  DrawOperands operands;
+  for (const ValuePtr& value : seed.positional) {
+    if (!is_none(value) && (value->type() != &PyLong_Type || !add_number(ex, operands, value)))
+      refuse("default_rng");
+  }
+  const std::optional<Draw> made = draw_next(ex, std::move(operands), function);
+  if (!made || !is_numpy_generator(made->drawn.get())) refuse("default_rng");
+  guard_exact_type(ex, made->drawn.get(), made->source);
+  return std::make_shared<NumpyGeneratorValue>(made->drawn.get(), made->source);
+}
+
+// One that calls the method of the generator behind the module.
+template <const char* name>
+ValuePtr of_the_module(Executor& ex, PyObject*, const CallArgs& args) {
+  PyObject* module = PyDict_GetItemString(PyImport_GetModuleDict(), "numpy.random.mtrand");
+  PyObject* own = module ? PyDict_GetItemString(PyModule_GetDict(module), "_rand") : nullptr;
+  if (!own) refuse(name);
+  const ValuePtr generator = ex.wrap(own, module_global_source(module, interned("_rand")));
+  return generator->get_attribute(ex, interned(name))->call(ex, args);
+}
+constexpr char kSeed[] = "seed", kRandomSample[] = "random_sample";
+
+constexpr NumpySpecialRow kRandomFunctions[] = {
+    {"numpy.random.default_rng", make_generator},
+    {"numpy.random.seed", of_the_module<kSeed>},
+    {"numpy.random.ranf", of_the_module<kRandomSample>},
+    {"numpy.random.sample", of_the_module<kRandomSample>},
+};
+
 }  // namespace
+
+std::span<const NumpySpecialRow> numpy_random_functions() { return kRandomFunctions; }
 
 ValuePtr wrap_numpy_generator(Executor& ex, PyObject* object, const SourcePtr& source) {
   if (!source || !is_numpy_generator(object)) return nullptr;

@@ -193,22 +193,29 @@ ValuePtr of_known_state(Executor& ex, const ValuePtr& generator, const CallArgs&
 
 // ---- orders and samples
 
-// What a function of _draws.py gives: places in a sequence of `size`.
-std::vector<ValuePtr> draw_places(Executor& ex, const ValuePtr& generator, PythonSide function,
-                                  const char* name, int64_t size, std::vector<ValuePtr> arguments) {
-  constexpr Py_ssize_t kMost = 64;
-  arguments.insert(arguments.begin(), ex.constant_int(size));
-  if (is_made(generator))
-    return items_of(ex, wrap_fresh(ex, known_draw(ex, generator, python_side(function), name, arguments)));
-  const Draw draw = draw_numbers(ex, generator, python_side(function), name, arguments, &PyTuple_Type);
+constexpr Py_ssize_t kMostPlaces = 64;
+
+// The ints of a tuple that was drawn.
+std::vector<ValuePtr> drawn_places(Executor& ex, const Draw& draw, int64_t size) {
   const Py_ssize_t count = PyTuple_GET_SIZE(draw.drawn.get());
-  if (count > kMost) break_graph("CD0227", absl::StrCat(name, " of more than ", kMost));
   add_guard(ex, GuardKind::kLength, draw.source, nullptr, count);
   std::vector<ValuePtr> places;
   for (Py_ssize_t i = 0; i < count; ++i)
     places.push_back(
         drawn_int(ex, index_source(draw.source, i), PyTuple_GET_ITEM(draw.drawn.get(), i), {0, size - 1}));
   return places;
+}
+
+// What a function of _draws.py gives: places in a sequence of `size`.
+std::vector<ValuePtr> draw_places(Executor& ex, const ValuePtr& generator, PythonSide function,
+                                  const char* name, int64_t size, std::vector<ValuePtr> arguments) {
+  arguments.insert(arguments.begin(), ex.constant_int(size));
+  if (is_made(generator))
+    return items_of(ex, wrap_fresh(ex, known_draw(ex, generator, python_side(function), name, arguments)));
+  const Draw draw = draw_numbers(ex, generator, python_side(function), name, arguments, &PyTuple_Type);
+  if (PyTuple_GET_SIZE(draw.drawn.get()) > kMostPlaces)
+    break_graph("CD0227", absl::StrCat(name, " of more than ", kMostPlaces));
+  return drawn_places(ex, draw, size);
 }
 
 int64_t known_length(Executor& ex, const ValuePtr& sequence, const char* name) {
@@ -388,6 +395,18 @@ ValuePtr drawn_float(Executor& ex, const Draw& draw) {
   add_guard(ex, GuardKind::kDynamicFloat, draw.source);
   return std::make_shared<DynamicFloatValue>(ex, draw.source, PyFloat_AS_DOUBLE(draw.drawn.get()),
                                              std::vector<FloatRoot>{{draw.source, draw.drawn}});
+}
+
+bool reorder_list(Executor& ex, const ValuePtr& list,
+                  const std::function<Draw(const ValuePtr& length)>& draw) {
+  const auto length = as_sym(list->length(ex));
+  if (!length || !length->is_constant() || length->constant() > kMostPlaces) return false;
+  const ValuePtr all = make_slice(ex, ex.none(), ex.none(), ex.none());
+  const ValuePtr before = list->get_item(ex, all);
+  const std::vector<ValuePtr> order =
+      drawn_places(ex, draw(ex.constant_int(length->constant())), length->constant());
+  list->set_item(ex, all, make_list(ex, items_at(ex, before, order)));
+  return true;
 }
 
 ValuePtr make_random_generator(Executor& ex, const CallArgs& args) {

@@ -4,6 +4,8 @@
 // computed does, by a guard, so each way is an entry; where there are too many, or the very number matters, the graph breaks.
 #pragma once
 
+#include <functional>
+
 #include "graph/sizes/sym.h"
 #include "symbolic/capture/source.h"
 #include "symbolic/capture/value.h"
@@ -36,6 +38,10 @@ bool add_number(Executor& ex, DrawOperands& to, const ValuePtr& value);
 // Null: Python raises an error, or they are too many.
 std::optional<Draw> draw_next(Executor& ex, DrawOperands operands, PyObject* function);
 ValuePtr drawn_float(Executor& ex, const Draw& draw);
+// list[:] = [list[place] for place in order], where `draw` gives a tuple of them for the list's length. False: that is not known, or
+// they are too many.
+bool reorder_list(Executor& ex, const ValuePtr& list,
+                  const std::function<Draw(const ValuePtr& length)>& draw);
 
 ValuePtr wrap_random_generator(Executor& ex, PyObject* object, const SourcePtr& source);  // null: it is none
 // random.Random(seed) of a known seed: what it draws is known, and it does not leave. Null: otherwise.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 
 import numpy as np
@@ -255,3 +256,439 @@ LEGACY_INTS = {
 @pytest.mark.parametrize("name", LEGACY_INTS)
 def test_ints_of_random_states(name):
     assert_draws_alike(LEGACY_INTS[name], legacy, X, calls=8, fullgraph=NATIVE)
+
+
+# ---- orders
+
+
+def written_first(rng, x):
+    x[0] = 7.0
+    rng.shuffle(x)
+    return rng.permutation(x), x
+
+
+ORDERS = {
+    "of an argument": lambda rng, x: (rng.shuffle(x), x * 2, x),
+    "of what was computed": lambda rng, x: (lambda y: (rng.shuffle(y), y, x))(x * 2),
+    "of one dim": lambda rng, x: (lambda y: (rng.shuffle(y), rng.shuffle(y), y))(x[0].copy()),
+    "of a view": lambda rng, x: (rng.shuffle(x[1:, ::2]), x),
+    "of a column": lambda rng, x: (rng.shuffle(x[:, 1]), x + rng.random()),
+    "of what was drawn": lambda rng, x: (lambda y: (rng.shuffle(y), y + x[0]))(rng.normal(size=4)),
+    "written before": lambda rng, x: written_first(rng, x),
+    "of a list": lambda rng, x: (lambda y: (rng.shuffle(y), x[y], y))([2, 0, 1]),
+}
+
+
+@pytest.mark.parametrize("make", [modern, legacy])
+@pytest.mark.parametrize("name", ORDERS)
+def test_shuffled_arrays(name, make):
+    f = ORDERS[name]
+    compiled = cdynamo.optimize(f, fullgraph=True)
+    plain, mine = make(), make()
+    for _ in range(5):
+        x, y = X.copy(), X.copy()
+        assert_same(compiled(mine, y), f(plain, x))
+        assert_same(y, x)
+        assert_same(state_of(mine), state_of(plain))
+
+
+# ---- order, and what happens once
+
+
+def of_two(a, b, x):
+    return x * a.random() + b.random(), a.normal(size=2), b.integers(0, 9, 3), a.random(), b.normal()
+
+
+def test_generators_that_share_a_bit_generator():
+    compiled = cdynamo.optimize(of_two, fullgraph=True)
+
+    def pairs():
+        one, other, bits, words = modern(), np.random.default_rng(8), np.random.PCG64(3), np.random.MT19937(4)
+        shared = np.random.Generator(bits), np.random.Generator(bits)
+        return [
+            (one, other),
+            (one, one),
+            shared,
+            shared[::-1],
+            (np.random.Generator(words), np.random.Generator(words)),
+        ]
+
+    for mine, plain in zip(pairs(), pairs()):
+        for _ in range(3):
+            assert_same(compiled(*mine, X), of_two(*plain, X))
+            assert_same([state_of(g) for g in mine], [state_of(g) for g in plain])
+
+
+def test_a_generator_beside_a_random_state():
+    def f(state, generator, x):
+        return x + state.randn(), generator.normal(size=3), state.normal(), generator.random(), state.randn(2)
+
+    compiled = cdynamo.optimize(f, fullgraph=True)
+
+    def pair():
+        state = legacy()
+        return state, np.random.Generator(state._bit_generator)
+
+    mine, plain = pair(), pair()
+    for _ in range(4):
+        assert_same(compiled(*mine, X), f(*plain, X))
+        assert_same(state_of(mine[0]), state_of(plain[0]))
+
+
+def test_new_generators_are_drawn_from_by_the_same_code():
+    f = DRAWS["drawn in turns"]
+    cdynamo.reset()
+    compiled = cdynamo.optimize(f, fullgraph=True)
+    before = cdynamo.counters()["graphs_compiled"]
+    for seed in range(6):
+        assert_same(compiled(np.random.default_rng(seed), X), f(np.random.default_rng(seed), X))
+    assert cdynamo.counters()["graphs_compiled"] == before + 1
+
+
+def by_what_is_drawn(rng, x):
+    noise = rng.normal(size=4)
+    if rng.random() < 0.5:
+        return x + noise
+    return x * noise, rng.random()
+
+
+def test_a_number_that_decides():
+    assert_draws_alike(by_what_is_drawn, modern, X, calls=20)
+    assert_draws_alike(by_what_is_drawn, legacy, X, calls=20)
+
+
+def around_a_break(rng, x):
+    a = rng.normal(size=4)
+    b = rng.random()
+    rng.bytes(3)
+    c = rng.normal(size=(3, 4)) * b
+    print(end="")
+    return x * a + c, rng.permutation(4), a, b
+
+
+def test_around_graph_breaks():
+    assert_draws_alike(around_a_break, modern, X, fullgraph=False)
+    assert_draws_alike(around_a_break, legacy, X, fullgraph=False)
+
+
+def walk(rng, x, steps=12):
+    for step in range(steps):
+        x = x + rng.normal(size=x.shape) * 0.1
+        if step % 5 == 4:
+            rng.bytes(1)
+    return x
+
+
+def test_a_loop_with_breaks():
+    assert_draws_alike(walk, modern, X, fullgraph=False)
+
+
+class Environment:
+    def __init__(self, rng):
+        self.rng = rng
+        self.state = np.zeros(4)
+
+    def noise(self, scale):
+        return self.rng.normal(0.0, scale, self.state.shape)
+
+    def step(self, action):
+        self.state = self.state * 0.9 + action + self.noise(0.1)
+        return self.state.sum(), self.rng.random()
+
+
+def test_attributes_and_methods():
+    compiled = cdynamo.optimize(Environment.step, fullgraph=True)
+    mine, plain = Environment(modern()), Environment(modern())
+    for i in range(5):
+        (a, c), (b, d) = compiled(mine, float(i)), plain.step(float(i))
+        np.testing.assert_allclose(a, b, rtol=1e-14)
+        assert c == d
+        np.testing.assert_allclose(mine.state, plain.state, rtol=1e-14)
+        assert_same(state_of(mine.rng), state_of(plain.rng))
+
+
+def test_a_global_and_a_closure():
+    held = np.random.default_rng(2)
+
+    def f(x):
+        return x + SHARED.normal(size=4), held.random(3), SHARED.random()
+
+    compiled = cdynamo.optimize(f, fullgraph=True)
+    for _ in range(3):
+        before = SHARED.bit_generator.state, held.bit_generator.state
+        theirs = f(X)
+        after = SHARED.bit_generator.state, held.bit_generator.state
+        SHARED.bit_generator.state, held.bit_generator.state = before
+        assert_same(compiled(X), theirs)
+        assert_same((SHARED.bit_generator.state, held.bit_generator.state), after)
+
+
+def fails_after_draws(rng, x, y):
+    noise = rng.normal(size=3)
+    return x @ y + noise * rng.random()
+
+
+def test_an_error_after_draws():
+    compiled = cdynamo.optimize(fails_after_draws)
+    mine, plain = modern(), modern()
+    for y in (np.ones((4, 3)), np.ones((3, 3)), np.ones((4, 3)), np.ones((5, 3)), np.ones((4, 3))):
+        outcomes = []
+        for run, rng in ((compiled, mine), (fails_after_draws, plain)):
+            try:
+                outcomes.append(run(rng, X, y))
+            except ValueError as error:
+                outcomes.append(type(error))
+        if outcomes[1] is ValueError:
+            assert outcomes[0] is ValueError
+        else:
+            np.testing.assert_allclose(*outcomes, rtol=1e-14)
+        assert_same(state_of(mine), state_of(plain))
+
+
+def test_an_error_of_a_draw():
+    def f(rng, x, scale):
+        a = rng.random()
+        return x * a + rng.normal(0.0, scale, size=4)
+
+    compiled = cdynamo.optimize(f)
+    mine, plain = modern(), modern()
+    for scale in (1.0, 2.0, -1.0, 3.0, -2.0, 0.5):
+        if scale < 0:
+            for run, rng in ((compiled, mine), (f, plain)):
+                with pytest.raises(ValueError, match="scale < 0"):
+                    run(rng, X, scale)
+        else:
+            assert_same(compiled(mine, X, scale), f(plain, X, scale))
+        assert_same(state_of(mine), state_of(plain))
+
+
+def test_raised_by_the_program():
+    def f(rng, x):
+        a = rng.normal(size=4)
+        if x.shape[0] == 2:
+            raise KeyError("two rows")
+        return x + a
+
+    compiled = cdynamo.optimize(f)
+    mine, plain = modern(), modern()
+    for rows in (3, 2, 3, 2, 2, 3):
+        x = np.ones((rows, 4))
+        if rows == 2:
+            for run, rng in ((compiled, mine), (f, plain)):
+                with pytest.raises(KeyError):
+                    run(rng, x)
+        else:
+            assert_same(compiled(mine, x), f(plain, x))
+        assert_same(state_of(mine), state_of(plain))
+
+
+# ---- sizes that change
+
+
+def test_sizes_that_change():
+    def f(rng, x, n):
+        return (
+            x + rng.normal(size=x.shape),
+            rng.random((n, 2)) * 2,
+            rng.permutation(n),
+            rng.normal(size=len(x)),
+            rng.choice(x[:, 0], 3),
+        )
+
+    compiled = cdynamo.optimize(f, fullgraph=True)
+    mine, plain = modern(), modern()
+    for rows in range(2, 12):
+        x = np.arange(rows * 4.0).reshape(rows, 4)
+        assert_same(compiled(mine, x, rows + 3), f(plain, x, rows + 3))
+        assert_same(state_of(mine), state_of(plain))
+
+
+def test_parameters_that_change():
+    def f(rng, x, scale, n):
+        return x + rng.normal(scale / 2, scale * 2, size=4), rng.binomial(n, 0.5, 3), rng.uniform(0, n)
+
+    compiled = cdynamo.optimize(f, fullgraph=True)
+    mine, plain = modern(), modern()
+    for i in range(8):
+        assert_same(compiled(mine, X, 0.5 + i, i + 3), f(plain, X, 0.5 + i, i + 3))
+        assert_same(state_of(mine), state_of(plain))
+
+
+def test_another_kind_of_generator():
+    f = DRAWS["drawn in turns"]
+    compiled = cdynamo.optimize(f)
+
+    class Own(np.random.PCG64):
+        pass
+
+    kinds = [lambda: np.random.Generator(bits(3)) for bits in [*BITS, Own]] + [legacy]
+    for make in (*kinds, *kinds):
+        assert_draws_alike(f, make, X, calls=2, compiled=compiled)
+
+
+def test_another_second_number():
+    """A RandomState keeps the second of two normal numbers: the same bits, and another state."""
+    f = OF_RANDOM_STATES["an odd count of normal numbers"]
+
+    def make():
+        rng = legacy()
+        rng.randn()
+        return rng
+
+    assert_draws_alike(f, make, X)
+
+
+def chosen(rng, x):
+    return x * rng.choice([0.5, 1.5]), rng.choice((0.1, 0.2, 0.3)), rng.choice([1, -1])
+
+
+@pytest.mark.native
+def test_choice_of_numbers():
+    assert_draws_alike(chosen, modern, X)
+    assert_draws_alike(chosen, legacy, X)
+
+
+# ---- generators that are made here
+
+MADE = {
+    "one": lambda x: x + np.random.default_rng(3).normal(size=4),
+    "two": lambda x: [np.random.default_rng(3).random() * x, np.random.default_rng(3).random(2)],
+    "drawn from": lambda x: (lambda rng: (rng.random(), x * rng.normal(size=4), rng.permutation(3), rng.random()))(
+        np.random.default_rng(seed=3)
+    ),
+    "seeded by a size": lambda x: x + np.random.default_rng(x.shape[0]).normal(size=x.shape),
+    "seeded by a draw": lambda x: x + np.random.default_rng(int(np.random.default_rng(1).poisson(3.0))).random(4),
+}
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_generators_that_are_made(name):
+    compiled = cdynamo.optimize(MADE[name], fullgraph=True)
+    for rows in (3, 3, 4, 5, 4, 3):
+        x = np.arange(rows * 4.0).reshape(rows, 4)
+        assert_same(compiled(x), MADE[name](x))
+
+
+def test_seeds_of_the_system():
+    compiled = cdynamo.optimize(lambda: np.random.default_rng().random(4) * 2, fullgraph=True)
+    assert len({compiled().tobytes() for _ in range(5)}) == 5
+
+
+# ---- what breaks the graph: the numbers are right all the same
+
+
+def of_what_was_written(rng, x):
+    x += 1
+    return rng.normal(x, 1.0)
+
+
+def shared_memory(rng, x):
+    y = x[1:]
+    y += 1
+    return rng.normal(x, 1.0), rng.choice(x[0]), y
+
+
+def leaves(rng, x):
+    made = np.random.default_rng(3)
+    a = made.random()
+    print(end="")
+    return x * a + made.normal(size=4), rng.random(), made.integers(5, size=2)
+
+
+BREAKS = {
+    "of the graph's array": lambda rng, x: rng.normal(x * 2, 1.0) + 1,
+    "of a written array": lambda rng, x: of_what_was_written(rng, x),
+    "of what was drawn": lambda rng, x: rng.normal(rng.normal(size=4), 1.0) + x,
+    "out": lambda rng, x: (rng.random(out=x), x + 1, x),
+    "out by position": lambda rng, x: (rng.standard_normal(None, np.float64, x), x + 1, x),
+    "bytes": lambda rng, x: (rng.bytes(3), x + 1),
+    "state": lambda rng, x: (rng.bit_generator.state["has_uint32"], rng.random(), x + 1),
+    "spawned": lambda rng, x: (rng.spawn(2)[1].random(3), x + 1),
+    "text": lambda rng, x: (rng.choice(["a", "b"], 3).tolist(), x + 1),
+    "a long list": lambda rng, x: (lambda y: (rng.shuffle(y), x, y))(list(range(100))),
+    "a generator that leaves": leaves,
+    "a made generator returned": lambda rng, x: (
+        np.random.default_rng(3).random() * x,
+        np.random.default_rng(4).random(),
+        rng.random(),
+    ),
+    "copied": lambda rng, x: (copy.deepcopy(rng).random(), copy.copy(rng).random(3), x + rng.random()),
+    "asked about": lambda rng, x: (
+        type(rng).__name__,
+        hasattr(rng, "integers"),
+        hasattr(rng, "none"),
+        rng == 1,
+        {rng: 1}[rng],
+        x + rng.random(),
+    ),
+    "its bits": lambda rng, x: (np.random.Generator(rng.bit_generator).random(), x + rng.random()),
+    "rows of a list": lambda rng, x: (rng.permutation([x[0], x[1]]), rng.choice([x[0, 0], x[0, 1]]), x),
+    "a bit generator": lambda rng, x: (np.random.Generator(np.random.PCG64(3)).normal(size=4) + x, rng.random()),
+    "a random state": lambda rng, x: (np.random.RandomState(3).normal(size=4) + x, rng.random()),
+    "seeds": lambda rng, x: (np.random.default_rng([1, 2]).normal(size=4) + x, np.random.default_rng(rng) is rng),
+    "the axis of a choice": lambda rng, x: (rng.choice(x * 2, 2, axis=1), rng.choice(x, axis=0), x),
+    "a shared memory": lambda rng, x: shared_memory(rng, x),
+}
+
+
+@pytest.mark.parametrize("name", BREAKS)
+def test_what_breaks_the_graph(name):
+    f = BREAKS[name]
+    compiled = cdynamo.optimize(f)
+    mine, plain = modern(), modern()
+    for _ in range(4):
+        x, y = X.copy(), X.copy()
+        assert_same(compiled(mine, y), f(plain, x))
+        assert_same(y, x)
+        assert_same(state_of(mine), state_of(plain))
+
+
+# ---- numpy.random's functions
+
+OF_THE_MODULE = {
+    "normal": lambda x: x + np.random.normal(size=(3, 4)),
+    "rand": lambda x: (x * np.random.rand(4), np.random.rand(), np.random.randn(3), np.random.standard_normal()),
+    "uniform": lambda x: x * np.random.uniform(-1, 1, x.shape) + np.random.random() - np.random.random_sample(4),
+    "randint": lambda x: (
+        x * np.random.randint(1, 5),
+        np.random.randint(0, 9, (2, 2)),
+        x[:, np.random.randint(4, size=3)],
+    ),
+    "permutation": lambda x: (x[np.random.permutation(3)], np.random.choice(x[0], 3), np.random.choice(4, 2, False)),
+    "shuffle": lambda x: (np.random.shuffle(x), x * 2),
+    "aliases": lambda x: x * np.random.ranf(4) + np.random.sample(),
+    "seed": lambda x: (np.random.seed(3), x * np.random.uniform(1, 5), np.random.seed(seed=len(x)), np.random.rand()),
+}
+
+
+@pytest.mark.parametrize("name", OF_THE_MODULE)
+def test_functions_of_the_module(name):
+    f = OF_THE_MODULE[name]
+    compiled = cdynamo.optimize(f, fullgraph=NATIVE)
+    for seed in range(5):
+        np.random.seed(seed)
+        theirs = f(X.copy())
+        after = np.random.get_state(legacy=False)
+        np.random.seed(seed)
+        assert_same(compiled(X.copy()), theirs)
+        assert_same(np.random.get_state(legacy=False), after)
+
+
+def test_beside_torch():
+    torch = pytest.importorskip("torch")
+
+    def f(rng, x):
+        noise = torch.from_numpy(rng.normal(size=(3, 4)))
+        return x + noise + torch.tensor(rng.random()), torch.as_tensor(rng.random(3))
+
+    compiled = cdynamo.optimize(f, fullgraph=True)
+    mine, plain = modern(), modern()
+    for _ in range(4):
+        x = torch.ones(3, 4, dtype=torch.float64, requires_grad=True)
+        y = torch.ones(3, 4, dtype=torch.float64, requires_grad=True)
+        a, b = compiled(mine, x), f(plain, y)
+        assert torch.equal(a[0], b[0]) and torch.equal(a[1], b[1])
+        (a[0] ** 2).sum().backward()
+        (b[0] ** 2).sum().backward()
+        torch.testing.assert_close(x.grad, y.grad)
+        assert_same(state_of(mine), state_of(plain))
