@@ -21,33 +21,41 @@ struct Span {
 // A bit generator's state is a struct that begins with pointers to parts of it.
 struct BitsRow {
   const char* type;
-  const char* name;
   std::array<size_t, 2> pointed;  // bytes behind each pointer; 0: there is none
   size_t bytes;                   // of the struct after these
 };
 // pcg64.h, sfc64.h, mt19937.h, philox.h of NumPy.
 constexpr BitsRow kBits[] = {
-    {"numpy.random._pcg64.PCG64", "PCG64", {32}, 8},
-    {"numpy.random._pcg64.PCG64DXSM", "PCG64DXSM", {32}, 8},
-    {"numpy.random._mt19937.MT19937", "MT19937", {}, 625 * sizeof(uint32_t)},
-    {"numpy.random._sfc64.SFC64", "SFC64", {}, 40},
-    {"numpy.random._philox.Philox", "Philox", {32, 16}, 48},
+    {"numpy.random._pcg64.PCG64", {32}, 8},
+    {"numpy.random._pcg64.PCG64DXSM", {32}, 8},
+    {"numpy.random._mt19937.MT19937", {}, 625 * sizeof(uint32_t)},
+    {"numpy.random._sfc64.SFC64", {}, 40},
+    {"numpy.random._philox.Philox", {32, 16}, 48},
 };
 constexpr size_t kNumBits = std::size(kBits);
 
-bool is_type(PyObject* object, std::string_view full_name, const char* name) {
-  return std::string_view(Py_TYPE(object)->tp_name) == full_name &&
-         reinterpret_cast<PyObject*>(Py_TYPE(object)) == library_object("numpy.random", name);
+// Of the class itself, which is looked up once. `known`: the place for it.
+bool is_instance(PyObject* object, PyObject*& known, const char* path) {
+  PyTypeObject* type = Py_TYPE(object);
+  if (!known && std::string_view(type->tp_name) == path) known = loaded_object(path).release();
+  return reinterpret_cast<PyObject*>(type) == known;
 }
 
 const BitsRow* row_of(PyObject* bits) {
-  for (const BitsRow& row : kBits)
-    if (is_type(bits, row.type, row.name)) return &row;
+  static std::array<PyObject*, kNumBits> known = {};
+  for (size_t i = 0; i < kNumBits; ++i)
+    if (is_instance(bits, known[i], kBits[i].type)) return &kBits[i];
   return nullptr;
 }
 
 bool is_random_state(PyObject* generator) {
-  return is_type(generator, "numpy.random.mtrand.RandomState", "RandomState");
+  static PyObject* known = nullptr;
+  return is_instance(generator, known, "numpy.random.mtrand.RandomState");
+}
+
+bool is_generator(PyObject* object) {
+  static PyObject* known = nullptr;
+  return is_instance(object, known, "numpy.random._generator.Generator");
 }
 
 // The first field of its bitgen_t; null with an error.
@@ -152,7 +160,7 @@ bool number_lies_as_known(PyObject* generator, PyObject* bits) {
 
 bool is_numpy_generator(PyObject* object) {
   const bool is_legacy = is_random_state(object);
-  if (!is_legacy && !is_type(object, "numpy.random._generator.Generator", "Generator")) return false;
+  if (!is_legacy && !is_generator(object)) return false;
   const PyRef bits = bit_generator_of(object);
   const BitsRow* row = bits ? row_of(bits.get()) : nullptr;
   PyErr_Clear();
@@ -183,8 +191,11 @@ PyRef copy_of_numpy_generator(PyObject* generator, PyObject* bits) {
 
 NumpyGeneratorState::NumpyGeneratorState(PyObject* generator)
     : generator_(PyRef::borrow(generator)), bits_(bit_generator_of(generator)) {
-  for (const Span& span : spans_of(generator, bits_.get()))
-    memory_.insert(memory_.end(), span.data, span.data + span.bytes);
+  const Spans spans = spans_of(generator, bits_.get());
+  size_t bytes = 0;
+  for (const Span& span : spans) bytes += span.bytes;
+  memory_.reserve(bytes);
+  for (const Span& span : spans) memory_.insert(memory_.end(), span.data, span.data + span.bytes);
   PyErr_Clear();
 }
 

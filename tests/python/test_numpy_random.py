@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import copy
 import os
+import sys
+import tracemalloc
+import weakref
 
 import numpy as np
 import pytest
@@ -691,4 +695,82 @@ def test_beside_torch():
         (a[0] ** 2).sum().backward()
         (b[0] ** 2).sum().backward()
         torch.testing.assert_close(x.grad, y.grad)
+        assert_same(state_of(mine), state_of(plain))
+
+
+def test_a_region_that_runs_again():
+    torch = pytest.importorskip("torch")
+    from torch.utils.checkpoint import checkpoint
+
+    def f(rng, x):
+        return checkpoint(lambda t: t.sin() * torch.from_numpy(rng.random(4)), x, use_reentrant=False)
+
+    compiled = cdynamo.optimize(f)
+    mine, plain = modern(), modern()
+    for _ in range(3):
+        x, y = (torch.arange(4.0, dtype=torch.float64, requires_grad=True) for _ in range(2))
+        a, b = compiled(mine, x), f(plain, y)
+        assert torch.equal(a, b)
+        a.sum().backward()
+        b.sum().backward()
+        assert torch.equal(x.grad, y.grad)
+        assert_same(state_of(mine), state_of(plain))
+
+
+def test_drawn_arrays_are_let_go():
+    compiled = cdynamo.optimize(lambda rng, x: (x + rng.normal(size=4), rng.normal(size=4)), fullgraph=True)
+    rng = modern()
+    for _ in range(3):
+        drawn = compiled(rng, X)[1]
+    gone = weakref.ref(drawn)
+    del drawn
+    assert gone() is None
+    assert sys.getrefcount(rng) <= 2
+
+
+def test_states_do_not_pile_up():
+    compiled = cdynamo.optimize(by_what_is_drawn)
+    rng = legacy()
+    for _ in range(50):
+        compiled(rng, X)
+    tracemalloc.start()
+    try:
+        for _ in range(500):
+            compiled(rng, X)
+        before = tracemalloc.get_traced_memory()[0]
+        for _ in range(500):
+            compiled(rng, X)
+        assert tracemalloc.get_traced_memory()[0] < before + 10_000
+    finally:
+        tracemalloc.stop()
+
+
+def test_threads_with_generators_of_their_own():
+    f = DRAWS["drawn in turns"]
+    compiled = cdynamo.optimize(f)
+
+    def run(seed, call):
+        rng = np.random.default_rng(seed)
+        return [call(rng, X + seed) for _ in range(50)] + [rng.normal(size=20_000).sum()]
+
+    def large(rng, x):
+        return x[0, 0] + rng.normal(size=20_000)
+
+    compiled_large = cdynamo.optimize(large)
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        mine = list(pool.map(lambda seed: run(seed, compiled), range(8)))
+        noise = list(pool.map(lambda seed: run(seed, compiled_large), range(8)))
+    for seed in range(8):
+        assert_same(mine[seed], run(seed, f))
+        assert_same(noise[seed], run(seed, large))
+
+
+def test_what_only_draws():
+    def f(rng):
+        return rng.integers(10), rng.random()
+
+    compiled = cdynamo.optimize(f)
+    mine, plain = modern(), modern()
+    for _ in range(5):
+        assert_same(compiled(mine), f(plain))
         assert_same(state_of(mine), state_of(plain))
