@@ -63,7 +63,7 @@ PyRef Computation::call(PyObject* const* numbers) const {
   for (size_t i = 0; i < operands.size(); ++i) {
     const bool is_generator = draw >= 0 && i == 0;
     const bool is_number_operand =
-        !operands[i].constant && !operands[i].is_array && operands[i].integers.empty();
+        !operands[i].constant && !operands[i].is_object && operands[i].integers.empty();
     if (is_number_operand && !is_generator && !is_number(numbers[i])) return {};
   }
   const size_t named = keywords ? PyTuple_GET_SIZE(keywords.get()) : 0;

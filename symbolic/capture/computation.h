@@ -22,7 +22,7 @@ struct Computation {
     graph::Sym integer;
     PyRef constant;
     std::vector<graph::Sym> integers = {};
-    bool is_array = false;  // what the source names is guarded to be one
+    bool is_object = false;  // an array or a scalar of NumPy's, as guards of the source say
   };
 
   static constexpr int kMostSteps = 64;  // they are computed at each call
@@ -32,8 +32,8 @@ struct Computation {
   std::vector<Operand> operands;
   PyRef keywords;  // a tuple: the names of the last operands; null: they have none
   int steps = 1;   // calls, those of the operands included
-  // >= 0: `function` is a method of the first operand, a generator, which draws the number. The draws of a call are counted
-  // from 0, and made in this order.
+  // >= 0: `function` is a method of the first operand, a generator, which draws the number; or it makes one (numpy.random.default_rng).
+  // The draws of a call are counted from 0, and made in this order.
   int draw = -1;
   bool is_random = false;  // it is a draw, or computed of one
 

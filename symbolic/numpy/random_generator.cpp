@@ -160,13 +160,13 @@ PyRef constant_argument(Executor& ex, const ValuePtr& value) {
   return tuple;
 }
 
-// An array of the call's that nothing has been written to.
-bool is_as_it_came(Executor& ex, const NumpyValue& array) {
+// The input that the array is, where nothing has been written to it: one of the call's, or drawn before. Null: another array.
+const ArrayInput* unwritten_input(Executor& ex, const NumpyValue& array) {
   const TensorCapture& capture = tensor_capture(ex);
   const auto place = capture.storage_of.find(array.value());
-  if (!array.source || array.is_scalar() || place == capture.storage_of.end()) return false;
+  if (place == capture.storage_of.end()) return nullptr;
   const ArrayInput& input = *capture.inputs[place->second];
-  return input.array.get() == &array && !input.written;
+  return input.array.get() == &array && !input.written ? &input : nullptr;
 }
 
 class ArgumentsOfDraw {
@@ -221,8 +221,7 @@ class ArgumentsOfDraw {
       operands_.operands.push_back({.source = nullptr, .integer = {}, .constant = constant});
       operands_.now.push_back(std::move(constant));
     } else if (const auto* array = dynamic_cast<NumpyValue*>(value.get())) {
-      if (is_written || !is_as_it_came(ex_, *array)) refuse(method_.name);
-      add_array(*array);
+      if (is_written || !(array->is_scalar() ? add_scalar(*array) : add_array(*array))) refuse(method_.name);
     } else if (add_number(ex_, operands_, value)) {
       if (const auto size = as_sym(value)) asked_.push_back({*size});
     } else if (!add_integers(value)) {
@@ -230,14 +229,27 @@ class ArgumentsOfDraw {
     }
   }
 
-  void add_array(const NumpyValue& array) {
-    const TensorCapture& capture = tensor_capture(ex_);
-    const ArrayInput& input = *capture.inputs[capture.storage_of.at(array.value())];
-    operands_.operands.push_back(
-        {.source = array.source, .integer = {}, .constant = {}, .integers = {}, .is_array = true});
-    operands_.now.push_back(input.object);
-    arrays_.push_back(&input.info);
+  bool add_array(const NumpyValue& array) {
+    const ArrayInput* input = unwritten_input(ex_, array);
+    if (!input) return false;
+    add_object(input->source, input->object);
+    arrays_.push_back(&input->info);
     asked_.push_back(array.array_type().sizes);
+    return true;
+  }
+
+  // One that came in.
+  bool add_scalar(const NumpyValue& scalar) {
+    PyRef now = scalar.source ? follow(*scalar.source, ex_.state().request.roots) : PyRef();
+    if (!now) return false;
+    add_object(scalar.source, std::move(now));
+    return true;
+  }
+
+  void add_object(const SourcePtr& source, PyRef now) {
+    operands_.operands.push_back(
+        {.source = source, .integer = {}, .constant = {}, .integers = {}, .is_object = true});
+    operands_.now.push_back(std::move(now));
   }
 
   // A tuple or list of ints, such as `size`.

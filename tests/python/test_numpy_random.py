@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import copy
+import gc
 import os
 import sys
 import tracemalloc
@@ -486,7 +487,30 @@ def test_raised_by_the_program():
         assert_same(state_of(mine), state_of(plain))
 
 
-# ---- sizes that change
+# ---- arguments that are drawn, or change
+
+
+def of_drawn_arrays(rng, x):
+    weights = rng.dirichlet((1.0, 2.0, 3.0))
+    centers = rng.normal(size=(3, 4))
+    return rng.choice(3, 5, p=weights), rng.normal(centers, rng.uniform(1, 2, 4)) + x, rng.poisson(x) * centers
+
+
+@pytest.mark.parametrize("make", [modern, legacy])
+def test_arguments_that_were_drawn(make):
+    assert_draws_alike(of_drawn_arrays, make, X)
+
+
+def test_a_scalar_that_changes():
+    def f(rng, x, scale):
+        return x + rng.normal(0.0, scale, size=4), rng.uniform(scale, 2 * scale.item())
+
+    compiled = cdynamo.optimize(f)
+    for kind in (np.float64, np.float32, np.float64):
+        mine, plain = modern(), modern()
+        for i in range(6):
+            assert_same(compiled(mine, X, kind(i + 0.5)), f(plain, X, kind(i + 0.5)))
+            assert_same(state_of(mine), state_of(plain))
 
 
 def test_sizes_that_change():
@@ -733,14 +757,17 @@ def test_states_do_not_pile_up():
     rng = legacy()
     for _ in range(50):
         compiled(rng, X)
+
+    def held_after(calls):
+        for _ in range(calls):
+            compiled(rng, X)
+        gc.collect()
+        return tracemalloc.get_traced_memory()[0]
+
     tracemalloc.start()
     try:
-        for _ in range(500):
-            compiled(rng, X)
-        before = tracemalloc.get_traced_memory()[0]
-        for _ in range(500):
-            compiled(rng, X)
-        assert tracemalloc.get_traced_memory()[0] < before + 10_000
+        before = held_after(500)
+        assert held_after(500) < before + 10_000
     finally:
         tracemalloc.stop()
 
