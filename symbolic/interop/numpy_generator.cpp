@@ -5,6 +5,7 @@
 #include <cstring>
 #include <string_view>
 
+#include "symbolic/interop/interruption.h"
 #include "symbolic/interop/loaded_object.h"
 #include "symbolic/interop/python_side.h"
 
@@ -119,6 +120,30 @@ PyRef other_bit_generator(PyTypeObject* type) {
   return drawn ? std::move(made) : PyRef();
 }
 
+// NumPy holds a bit generator's lock, and not the GIL, while it fills an array.
+class HeldLock {
+ public:
+  explicit HeldLock(PyObject* bits) : lock_(PyRef::steal(PyObject_GetAttr(bits, interned("lock")))) {
+    const PyRef acquired =
+        lock_ ? PyRef::steal(PyObject_CallMethodNoArgs(lock_.get(), interned("acquire"))) : PyRef();
+    if (!acquired) lock_ = {}, note_error();
+  }
+  ~HeldLock() {
+    if (lock_ && !PyRef::steal(PyObject_CallMethodNoArgs(lock_.get(), interned("release")))) note_error();
+  }
+  HeldLock(const HeldLock&) = delete;
+
+ private:
+  // Signals are handled while a thread waits.
+  static void note_error() {
+    if (PyErr_ExceptionMatches(PyExc_Exception))
+      PyErr_Clear();
+    else
+      interrupt_later();
+  }
+  PyRef lock_;
+};
+
 // ---- whether it does
 
 // Asked once a process for each kind, of a copy that was in another state before: what Python tells of the two is the same.
@@ -200,6 +225,7 @@ NumpyGeneratorState::NumpyGeneratorState(PyObject* generator)
 }
 
 void NumpyGeneratorState::put_back() const {
+  const HeldLock lock(bits_.get());
   const char* saved = memory_.data();
   for (const Span& span : spans_of(generator_.get(), bits_.get())) {
     std::memcpy(span.data, saved, span.bytes);

@@ -467,6 +467,27 @@ def test_an_error_of_a_draw():
         assert_same(state_of(mine), state_of(plain))
 
 
+def test_an_error_while_the_graph_runs():
+    def f(rng, x):
+        noise = rng.normal(size=4)
+        return x[rng.integers(0, 4, 2)] + noise * rng.random()
+
+    compiled = cdynamo.optimize(f)
+    mine, plain = modern(), modern()
+    failed = 0
+    for _ in range(20):
+        try:
+            theirs = f(plain, X)
+        except IndexError as error:
+            failed += 1
+            with pytest.raises(IndexError, match=str(error)):
+                compiled(mine, X)
+        else:
+            assert_same(compiled(mine, X), theirs)
+        assert_same(state_of(mine), state_of(plain))
+    assert 0 < failed < 20
+
+
 def test_raised_by_the_program():
     def f(rng, x):
         a = rng.normal(size=4)
