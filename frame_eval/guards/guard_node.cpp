@@ -262,6 +262,19 @@ PyObject* access(const GuardNode& node, PyObject* parent, const symbolic::Roots&
   return nullptr;
 }
 
+static PyRef evaluated(const symbolic::Computation::Operand& operand, const graph::SymContext& sym,
+                       const int64_t* symbols) {
+  if (operand.integers.empty())
+    return PyRef::steal(PyLong_FromLongLong(sym.evaluate(operand.integer, symbols)));
+  PyRef integers = PyRef::steal(PyTuple_New(std::ssize(operand.integers)));
+  for (size_t i = 0; integers && i < operand.integers.size(); ++i) {
+    PyObject* integer = PyLong_FromLongLong(sym.evaluate(operand.integers[i], symbols));
+    if (!integer) return {};
+    PyTuple_SET_ITEM(integers.get(), static_cast<Py_ssize_t>(i), integer);
+  }
+  return integers;
+}
+
 PyRef ComputedNode::compute(const std::vector<PyObject*>& objects, const graph::SymContext* sym,
                             const int64_t* symbols) const {
   const symbolic::Computation& computation = *node.source->computation;
@@ -276,7 +289,7 @@ PyRef ComputedNode::compute(const std::vector<PyObject*>& objects, const graph::
     } else {
       // What an expression relies on, such as a divisor that is not zero, is checked after this.
       try {
-        made[i] = PyRef::steal(PyLong_FromLongLong(sym->evaluate(operand.integer, symbols)));
+        made[i] = evaluated(operand, *sym, symbols);
       } catch (const std::domain_error&) {
         return {};
       }

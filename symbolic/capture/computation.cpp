@@ -27,8 +27,15 @@ bool same_number(PyObject* a, PyObject* b) {
 }
 
 bool same_operand(const Computation::Operand& a, const Computation::Operand& b) {
-  if (!a.source != !b.source || !(a.integer == b.integer)) return false;
+  if (!a.source != !b.source || !(a.integer == b.integer) || a.integers != b.integers) return false;
   return a.source ? same_source(*a.source, *b.source) : same_number(a.constant.get(), b.constant.get());
+}
+
+bool same_keywords(const Computation& a, const Computation& b) {
+  if (!a.keywords || !b.keywords) return !a.keywords && !b.keywords;
+  const int equal = PyObject_RichCompareBool(a.keywords.get(), b.keywords.get(), Py_EQ);
+  if (equal < 0) PyErr_Clear();
+  return equal == 1;
 }
 
 }  // namespace
@@ -38,22 +45,30 @@ std::string Computation::name() const {
   const char* utf8 = name && PyUnicode_Check(name.get()) ? PyUnicode_AsUTF8(name.get()) : nullptr;
   if (!utf8) PyErr_Clear();
   const auto add = [](std::string* text, const Operand& operand) {
-    absl::StrAppend(text, operand.source     ? operand.source->name()
-                          : operand.constant ? shown_repr(operand.constant.get())
-                                             : operand.integer.str());
+    const auto add_integer = [](std::string* to, const graph::Sym& integer) { *to += integer.str(); };
+    absl::StrAppend(text, operand.source              ? operand.source->name()
+                          : operand.constant          ? shown_repr(operand.constant.get())
+                          : !operand.integers.empty() ? absl::StrJoin(operand.integers, ", ", add_integer)
+                                                      : operand.integer.str());
   };
   if (draw < 0) return absl::StrCat(utf8 ? utf8 : "?", "(", absl::StrJoin(operands, ", ", add), ")");
-  const auto arguments = std::vector(operands.begin() + 1, operands.end());
-  return absl::StrCat(operands[0].source->name(), ".", utf8 ? utf8 : "?", "(",
+  // Without a generator it makes one.
+  const bool has_generator = !operands.empty() && operands[0].source;
+  const auto arguments = std::vector(operands.begin() + has_generator, operands.end());
+  return absl::StrCat(has_generator ? operands[0].source->name() + "." : "", utf8 ? utf8 : "?", "(",
                       absl::StrJoin(arguments, ", ", add), ") #", draw);
 }
 
 PyRef Computation::call(PyObject* const* numbers) const {
   for (size_t i = 0; i < operands.size(); ++i) {
     const bool is_generator = draw >= 0 && i == 0;
-    if (!operands[i].constant && !is_generator && !is_number(numbers[i])) return {};
+    const bool is_number_operand =
+        !operands[i].constant && !operands[i].is_object && operands[i].integers.empty();
+    if (is_number_operand && !is_generator && !is_number(numbers[i])) return {};
   }
-  PyRef number = PyRef::steal(PyObject_Vectorcall(function.get(), numbers, operands.size(), nullptr));
+  const size_t named = keywords ? PyTuple_GET_SIZE(keywords.get()) : 0;
+  PyRef number =
+      PyRef::steal(PyObject_Vectorcall(function.get(), numbers, operands.size() - named, keywords.get()));
   if (number) return number;
   // Methods of random.Random are Python, in which signals are handled.
   if (PyErr_ExceptionMatches(PyExc_Exception))
@@ -65,7 +80,7 @@ PyRef Computation::call(PyObject* const* numbers) const {
 
 bool same_computation(const Computation* a, const Computation* b) {
   if (a == b) return true;
-  return a && b && a->draw == b->draw && a->function.get() == b->function.get() &&
+  return a && b && a->draw == b->draw && a->function.get() == b->function.get() && same_keywords(*a, *b) &&
          std::ranges::equal(a->operands, b->operands, same_operand);
 }
 

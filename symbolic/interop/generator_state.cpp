@@ -64,14 +64,22 @@ PyRef GeneratorState::new_generator() const {
   return made;
 }
 
-void GeneratorStates::save(PyObject* generator) {
-  const bool is_saved = std::ranges::any_of(
-      states_, [&](const GeneratorState& state) { return state.generator() == generator; });
-  if (!is_saved) states_.emplace_back(generator);
+bool GeneratorStates::save(PyObject* generator) {
+  const auto is_its = [&](const auto& state) { return state.generator() == generator; };
+  if (std::ranges::any_of(states_, is_its) || std::ranges::any_of(numpy_states_, is_its)) return true;
+  if (is_random_generator(generator))
+    states_.emplace_back(generator);
+  else if (is_numpy_generator(generator))
+    numpy_states_.emplace_back(generator);
+  else
+    return false;
+  return true;
 }
 
 void GeneratorStates::put_back() {
   for (const GeneratorState& state : states_) state.put_back();
+  // Of generators that share a bit generator the first one has saved it before the others drew.
+  for (auto state = numpy_states_.rbegin(); state != numpy_states_.rend(); ++state) state->put_back();
   clear();
 }
 

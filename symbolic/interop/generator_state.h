@@ -1,10 +1,12 @@
 // The state of a random.Random, which its draws change. It is copied as it lies in memory (RandomObject, Modules/_randommodule.c): that
-// takes a hundredth of the time of getstate(). Draws that turn out to be in vain are taken back with it.
+// takes a hundredth of the time of getstate(). Draws that turn out to be in vain are taken back with it, those of NumPy's generators too
+// (numpy_generator.h).
 #pragma once
 
 #include <array>
 #include <vector>
 
+#include "symbolic/interop/numpy_generator.h"
 #include "symbolic/interop/py_ref.h"
 
 namespace cdynamo::symbolic {
@@ -32,14 +34,16 @@ class GeneratorState {
 // Those of the generators that one call draws from, as they were before.
 class GeneratorStates {
  public:
-  void save(PyObject* generator);  // the first time that it is named
+  bool save(PyObject* generator);  // the first time that it is named. False: its state is not known
   void put_back();                 // and forgets them
   void clear() {
     if (!states_.empty()) states_.clear();
+    if (!numpy_states_.empty()) numpy_states_.clear();
   }
 
  private:
   std::vector<GeneratorState> states_;
+  std::vector<NumpyGeneratorState> numpy_states_;
 };
 
 }  // namespace cdynamo::symbolic

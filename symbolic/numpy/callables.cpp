@@ -33,10 +33,11 @@ struct Maps {
 
   // Those of modules that have been imported.
   void add_special() {
-    for (const NumpySpecialRow& row : numpy_factory_functions())
-      if (PyRef object = loaded_object(row.path);
-          object && special.try_emplace(object.get(), row.apply).second)
-        kept.push_back(std::move(object));
+    for (const auto& rows : {numpy_factory_functions(), numpy_random_functions()})
+      for (const NumpySpecialRow& row : rows)
+        if (PyRef object = loaded_object(row.path);
+            object && special.try_emplace(object.get(), row.apply).second)
+          kept.push_back(std::move(object));
   }
 
   Maps() {
@@ -349,11 +350,18 @@ static bool is_of_numpy_testing(PyObject* object) {
   return name && std::string_view(name).starts_with("numpy.testing");
 }
 
+// A function of Cython's.
+static bool is_of_numpy_random(PyObject* object) {
+  if (!std::string_view(Py_TYPE(object)->tp_name).ends_with("cython_function_or_method")) return false;
+  return text_attribute(object, "__module__").starts_with("numpy.random");
+}
+
 ValuePtr wrap_numpy_callable(Executor& ex, PyObject* object, const SourcePtr& source) {
   Maps* all = maps();
   if (!all) return nullptr;
   // A module that programs import by themselves, perhaps later than the others.
-  if (is_of_numpy_testing(object) && !all->special.contains(object)) all->add_special();
+  if ((is_of_numpy_testing(object) || is_of_numpy_random(object)) && !all->special.contains(object))
+    all->add_special();
   if (is_numpy_scalar_type(object)) return wrap_scalar_type(ex, object, source);
   auto special = all->special.find(object);
   auto op = all->by_object.find(object);

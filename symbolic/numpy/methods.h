@@ -35,5 +35,6 @@ struct NumpySpecialRow {
   NumpySpecial apply;
 };
 std::span<const NumpySpecialRow> numpy_factory_functions();  // factories.cpp
+std::span<const NumpySpecialRow> numpy_random_functions();   // random_generator.cpp
 
 }  // namespace cdynamo::symbolic

@@ -5,6 +5,7 @@
 #include "symbolic/numpy/complex_array.h"
 #include "symbolic/numpy/number.h"
 #include "symbolic/numpy/numpy_values.h"
+#include "symbolic/numpy/random_generator.h"
 #include "symbolic/tensors/frameworks.h"
 #include "symbolic/values/constant.h"
 #include "symbolic/values/sym_int.h"
@@ -51,6 +52,7 @@ ValuePtr wrap_numpy_array(Executor& ex, PyObject* object, const SourcePtr& sourc
 ValuePtr wrap_numpy_object(Executor& ex, PyObject* object, const SourcePtr& source) {
   const numpy_access::Api* api = numpy_access::api();
   if (!api) return nullptr;
+  if (ValuePtr generator = wrap_numpy_generator(ex, object, source)) return generator;
   const bool scalar = numpy_access::is_scalar(object);
   DType dtype;
   if (!scalar && !dtype_of_numpy_object(object, &dtype) && !is_complex_dtype_object(object)) return nullptr;

@@ -233,11 +233,26 @@ std::optional<bool> has_history(PyObject* tensor) {
   return is_leaf.get() != Py_True || hooks.get() != Py_None;
 }
 
+std::vector<Sym> sizes_of_input(Executor& ex, PyObject* object, const TensorInfo& info,
+                                const SourcePtr& source) {
+  std::vector<Sym> sizes;
+  for (int d = 0; d < info.view.rank; ++d) {
+    const auto dynamic = {"_dynamo_dynamic_indices", "_dynamo_weak_dynamic_indices",
+                          "_dynamo_unbacked_indices"};
+    sizes.push_back(is_marked(object, d, {"_dynamo_static_indices"})
+                        ? Sym(info.view.sizes[d])
+                        : ex.size_symbol(source, d, info.view.sizes[d], is_marked(object, d, dynamic)));
+  }
+  return sizes;
+}
+
+// `sizes`: null: they may be others in the next call.
 std::shared_ptr<ArrayValue> add_array_input(Executor& ex, PyObject* object, const SourcePtr& source,
-                                            bool may_change, MakeArray make) {
+                                            const std::vector<Sym>* sizes, MakeArray make) {
   auto input = std::make_unique<ArrayInput>();
   TensorInfo& info = input->info;
   input->object = PyRef::borrow(object);
+  input->source = source;
   read_tensor(object, &info);
   const bool numpy = info.kind == TensorKind::kNumpy;
   use_framework(ex, numpy ? Framework::kNumpy : Framework::kTorch);
@@ -245,14 +260,7 @@ std::shared_ptr<ArrayValue> add_array_input(Executor& ex, PyObject* object, cons
   TensorType type;
   type.dtype = info.view.dtype;
   type.device = info.view.device;
-  for (int d = 0; d < info.view.rank; ++d) {
-    const bool is_static = !may_change || is_marked(object, d, {"_dynamo_static_indices"});
-    const auto dynamic = {"_dynamo_dynamic_indices", "_dynamo_weak_dynamic_indices",
-                          "_dynamo_unbacked_indices"};
-    type.sizes.push_back(is_static
-                             ? Sym(info.view.sizes[d])
-                             : ex.size_symbol(source, d, info.view.sizes[d], is_marked(object, d, dynamic)));
-  }
+  type.sizes = sizes ? *sizes : sizes_of_input(ex, object, info, source);
   type.strides = symbolic_strides(info.view, type.sizes);
 
   Guard guard{.kind = GuardKind::kTensor, .source = source};
@@ -289,11 +297,19 @@ std::shared_ptr<ArrayValue> add_array_input(Executor& ex, PyObject* object, cons
 }  // namespace
 
 ValuePtr wrap_array_input(Executor& ex, PyObject* object, const SourcePtr& source, MakeArray make) {
-  return add_array_input(ex, object, source, true, make);
+  return add_array_input(ex, object, source, nullptr, make);
+}
+
+std::shared_ptr<ArrayValue> add_made_input(Executor& ex, PyObject* object, const SourcePtr& source,
+                                           std::vector<Sym> sizes, MakeArray make) {
+  return add_array_input(ex, object, source, &sizes, make);
 }
 
 graph::Value* embed_constant(Executor& ex, PyObject* object, MakeArray make) {
-  std::shared_ptr<ArrayValue> constant = add_array_input(ex, object, constant_source(object), false, make);
+  TensorInfo info;
+  read_tensor(object, &info);
+  const std::vector<Sym> sizes(info.view.sizes, info.view.sizes + info.view.rank);
+  std::shared_ptr<ArrayValue> constant = add_array_input(ex, object, constant_source(object), &sizes, make);
   tensor_capture(ex).embedded.emplace(constant->value(), PyRef::borrow(object));
   return append_call1(ex, "clone", {constant->value()});
 }
@@ -361,7 +377,7 @@ void note_write(Executor& ex, const graph::Value* value) {
   if (input.written) return;
   input.written = true;
   check_overlap(capture, input);
-  ex.guard({.kind = GuardKind::kDistinctTensors, .source = input.array->source});
+  ex.guard({.kind = GuardKind::kDistinctTensors, .source = input.source});
 }
 
 }  // namespace cdynamo::symbolic

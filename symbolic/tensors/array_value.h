@@ -58,6 +58,7 @@ std::string type_text(const graph::TensorType& type);
 
 struct ArrayInput {
   std::shared_ptr<ArrayValue> array;
+  SourcePtr source;  // the array's own is null where the call makes it (add_made_input)
   PyRef object;
   TensorInfo info;  // as it was at capture
   bool written = false;
@@ -217,6 +218,9 @@ ValuePtr make_opaque_tensor(Executor& ex, PyObject* object, std::string obstacle
 // Registers an input: guard, sizes, storage. `make` makes its value from the graph input.
 using MakeArray = std::shared_ptr<ArrayValue> (*)(graph::Value*, const SourcePtr&, PyObject*);
 ValuePtr wrap_array_input(Executor& ex, PyObject* object, const SourcePtr& source, MakeArray make);
+// Same, of one that each call makes anew, from a source that only guards and graph inputs name: its sizes are said by `sizes`.
+std::shared_ptr<ArrayValue> add_made_input(Executor& ex, PyObject* object, const SourcePtr& source,
+                                           std::vector<graph::Sym> sizes, MakeArray make);
 // A tensor or array made during capture that nobody else sees: an input that is always the same. What the
 // program gets is a copy of it (the value that is returned), since each call of the program makes a new one.
 graph::Value* embed_constant(Executor& ex, PyObject* object, MakeArray make);

@@ -24,7 +24,7 @@ bool are_apart(Executor& ex, const graph::Value* one, const graph::Value* other)
   const ArrayInput& a = *capture.inputs[capture.storage_of.at(one)];
   const ArrayInput& b = *capture.inputs[capture.storage_of.at(other)];
   if (a.info.begin < b.info.end && b.info.begin < a.info.end) return false;
-  ex.guard({.kind = GuardKind::kDistinctTensors, .source = a.array->source});
+  ex.guard({.kind = GuardKind::kDistinctTensors, .source = a.source});
   return true;
 }
 

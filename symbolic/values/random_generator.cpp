@@ -120,28 +120,6 @@ std::vector<int64_t> known_ints(const std::vector<ValuePtr>& values) {
   return ints;
 }
 
-SourcePtr draw_source(Executor& ex, const SourcePtr& generator, PyObject* method, const char* name,
-                      const std::vector<ValuePtr>& arguments, std::vector<PyRef>& now) {
-  if (arguments.size() + 1 > Computation::kMostOperands) break_graph("CD0227", name);
-  auto computation = std::make_shared<Computation>();
-  computation->function = PyRef::borrow(method);
-  computation->draw = static_cast<int>(ex.state().result.draws.size());
-  computation->is_random = true;
-  computation->operands.push_back({.source = generator, .integer = {}, .constant = {}});
-  for (const ValuePtr& argument : arguments) {
-    std::optional<KnownNumber> number = known_number(ex, argument);
-    if (!number) break_graph("CD0227", name);
-    computation->steps += number->steps;
-    computation->operands.push_back(std::move(number->operand));
-    now.push_back(std::move(number->now));
-  }
-  if (computation->steps > Computation::kMostSteps) break_graph("CD0227", name);
-  auto source = std::make_shared<Source>();
-  source->kind = SourceKind::kComputed;
-  source->computation = std::move(computation);
-  return source;
-}
-
 ValuePtr drawn_int(Executor& ex, const SourcePtr& source, PyObject* drawn, const Bounds& bounds) {
   const int64_t number = PyLong_AsLongLong(drawn);
   if (number == -1 && PyErr_Occurred()) PyErr_Clear();
@@ -166,36 +144,23 @@ PyRef known_draw(Executor& ex, const ValuePtr& generator, PyObject* function, co
   return checked_user(ex, PyObject_CallObject(function, objects.get()));
 }
 
-struct Draw {
-  SourcePtr source;
-  PyRef drawn;  // in this call
-};
-
-Draw draw_next(Executor& ex, const ValuePtr& generator, PyObject* method, const char* name,
-               const std::vector<ValuePtr>& arguments, PyTypeObject* type) {
-  if (const auto* region = ex.isolated_region()) break_graph("CD0419", region->what);
-  std::vector<PyRef> now{PyRef::borrow(stand_in(ex, generator->real_object()))};
-  Draw draw{.source = draw_source(ex, generator->source, method, name, arguments, now), .drawn = {}};
-  std::vector<PyObject*> objects;
-  for (const PyRef& number : now) objects.push_back(number.get());
-  draw.drawn = draw.source->computation->call(objects.data());
+Draw draw_numbers(Executor& ex, const ValuePtr& generator, PyObject* method, const char* name,
+                  const std::vector<ValuePtr>& arguments, PyTypeObject* type) {
+  DrawOperands operands = operands_of_draw(generator->source, stand_in(ex, generator->real_object()));
+  for (const ValuePtr& argument : arguments)
+    if (!add_number(ex, operands, argument)) break_graph("CD0227", name);
+  std::optional<Draw> draw = draw_next(ex, std::move(operands), method);
   // Where Python raises, it is to do so itself.
-  if (!draw.drawn || Py_TYPE(draw.drawn.get()) != type) break_graph("CD0227", name);
-  ex.state().key_calls.writes = true;
-  ex.state().result.draws.push_back(draw.source);
-  return draw;
+  if (!draw || Py_TYPE(draw->drawn.get()) != type) break_graph("CD0227", name);
+  return *std::move(draw);
 }
 
 ValuePtr draw_number(Executor& ex, const ValuePtr& generator, PyObject* method, const DrawRow& row,
                      const CallArgs& args) {
   const std::vector<ValuePtr> arguments = in_order(method, row.name, args);
   if (is_made(generator)) return ex.constant(known_draw(ex, generator, method, row.name, arguments));
-  const Draw draw = draw_next(ex, generator, method, row.name, arguments, row.type);
-  if (!row.bounds) {
-    add_guard(ex, GuardKind::kDynamicFloat, draw.source);
-    return std::make_shared<DynamicFloatValue>(ex, draw.source, PyFloat_AS_DOUBLE(draw.drawn.get()),
-                                               std::vector<FloatRoot>{{draw.source, draw.drawn}});
-  }
+  const Draw draw = draw_numbers(ex, generator, method, row.name, arguments, row.type);
+  if (!row.bounds) return drawn_float(ex, draw);
   Bounds bounds;
   const std::vector<int64_t> known = known_ints(arguments);
   if (known.size() == arguments.size()) bounds = row.bounds(known).value_or(bounds);
@@ -215,7 +180,7 @@ ValuePtr seed(Executor& ex, const ValuePtr& generator, const CallArgs& args) {
   if (is_made(generator))
     known_draw(ex, generator, function, "seed", args.positional);
   else
-    draw_next(ex, generator, function, "seed", args.positional, &PyLong_Type);
+    draw_numbers(ex, generator, function, "seed", args.positional, &PyLong_Type);
   return ex.none();
 }
 
@@ -228,22 +193,29 @@ ValuePtr of_known_state(Executor& ex, const ValuePtr& generator, const CallArgs&
 
 // ---- orders and samples
 
-// What a function of _draws.py gives: places in a sequence of `size`.
-std::vector<ValuePtr> draw_places(Executor& ex, const ValuePtr& generator, PythonSide function,
-                                  const char* name, int64_t size, std::vector<ValuePtr> arguments) {
-  constexpr Py_ssize_t kMost = 64;
-  arguments.insert(arguments.begin(), ex.constant_int(size));
-  if (is_made(generator))
-    return items_of(ex, wrap_fresh(ex, known_draw(ex, generator, python_side(function), name, arguments)));
-  const Draw draw = draw_next(ex, generator, python_side(function), name, arguments, &PyTuple_Type);
+constexpr Py_ssize_t kMostPlaces = 64;
+
+// The ints of a tuple that was drawn.
+std::vector<ValuePtr> drawn_places(Executor& ex, const Draw& draw, int64_t size) {
   const Py_ssize_t count = PyTuple_GET_SIZE(draw.drawn.get());
-  if (count > kMost) break_graph("CD0227", absl::StrCat(name, " of more than ", kMost));
   add_guard(ex, GuardKind::kLength, draw.source, nullptr, count);
   std::vector<ValuePtr> places;
   for (Py_ssize_t i = 0; i < count; ++i)
     places.push_back(
         drawn_int(ex, index_source(draw.source, i), PyTuple_GET_ITEM(draw.drawn.get(), i), {0, size - 1}));
   return places;
+}
+
+// What a function of _draws.py gives: places in a sequence of `size`.
+std::vector<ValuePtr> draw_places(Executor& ex, const ValuePtr& generator, PythonSide function,
+                                  const char* name, int64_t size, std::vector<ValuePtr> arguments) {
+  arguments.insert(arguments.begin(), ex.constant_int(size));
+  if (is_made(generator))
+    return items_of(ex, wrap_fresh(ex, known_draw(ex, generator, python_side(function), name, arguments)));
+  const Draw draw = draw_numbers(ex, generator, python_side(function), name, arguments, &PyTuple_Type);
+  if (PyTuple_GET_SIZE(draw.drawn.get()) > kMostPlaces)
+    break_graph("CD0227", absl::StrCat(name, " of more than ", kMostPlaces));
+  return drawn_places(ex, draw, size);
 }
 
 int64_t known_length(Executor& ex, const ValuePtr& sequence, const char* name) {
@@ -324,7 +296,7 @@ bool is_as_python_made_it(PyTypeObject* type) {
   });
 }
 
-class RandomGeneratorValue final : public SymbolicValue {
+class RandomGeneratorValue final : public DrawingGenerator {
  public:
   RandomGeneratorValue(PyObject* generator, SourcePtr from) : generator_(PyRef::borrow(generator)) {
     source = std::move(from);
@@ -348,8 +320,7 @@ class RandomGeneratorValue final : public SymbolicValue {
     return method;
   }
 
-  // Null: no method that is captured.
-  ValuePtr method_called(Executor& ex, const char* name, PyObject* function) {
+  ValuePtr method_called(Executor& ex, const char* name, PyObject* function) override {
     const auto* row = std::ranges::find(kDraws, std::string_view(name), &DrawRow::name);
     const bool is_draw = row != std::end(kDraws);
     if (!is_draw && std::ranges::find(kInlined, std::string_view(name)) == std::end(kInlined)) return nullptr;
@@ -381,6 +352,63 @@ PyObject* generator_of(const ValuePtr& generator) {
 
 }  // namespace
 
+DrawOperands operands_of_draw(const SourcePtr& generator, PyObject* stand_in) {
+  DrawOperands operands;
+  operands.operands.push_back({.source = generator, .integer = {}, .constant = {}});
+  operands.now.push_back(PyRef::borrow(stand_in));
+  return operands;
+}
+
+bool add_number(Executor& ex, DrawOperands& to, const ValuePtr& value) {
+  std::optional<KnownNumber> number = known_number(ex, value);
+  if (!number) return false;
+  to.steps += number->steps;
+  to.operands.push_back(std::move(number->operand));
+  to.now.push_back(std::move(number->now));
+  return true;
+}
+
+std::optional<Draw> draw_next(Executor& ex, DrawOperands operands, PyObject* function) {
+  if (const auto* region = ex.isolated_region()) break_graph("CD0419", region->what);
+  if (operands.operands.size() > Computation::kMostOperands || operands.steps > Computation::kMostSteps)
+    return std::nullopt;
+  auto computation = std::make_shared<Computation>();
+  computation->function = PyRef::borrow(function);
+  computation->operands = std::move(operands.operands);
+  computation->keywords = std::move(operands.keywords);
+  computation->steps = operands.steps;
+  computation->draw = static_cast<int>(ex.state().result.draws.size());
+  computation->is_random = true;
+  std::vector<PyObject*> now;
+  for (const PyRef& object : operands.now) now.push_back(object.get());
+  PyRef drawn = computation->call(now.data());
+  if (!drawn) return std::nullopt;
+  auto source = std::make_shared<Source>();
+  source->kind = SourceKind::kComputed;
+  source->computation = std::move(computation);
+  ex.state().key_calls.writes = true;
+  ex.state().result.draws.push_back(source);
+  return Draw{std::move(source), std::move(drawn)};
+}
+
+ValuePtr drawn_float(Executor& ex, const Draw& draw) {
+  add_guard(ex, GuardKind::kDynamicFloat, draw.source);
+  return std::make_shared<DynamicFloatValue>(ex, draw.source, PyFloat_AS_DOUBLE(draw.drawn.get()),
+                                             std::vector<FloatRoot>{{draw.source, draw.drawn}});
+}
+
+bool reorder_list(Executor& ex, const ValuePtr& list,
+                  const std::function<Draw(const ValuePtr& length)>& draw) {
+  const auto length = as_sym(list->length(ex));
+  if (!length || !length->is_constant() || length->constant() > kMostPlaces) return false;
+  const ValuePtr all = make_slice(ex, ex.none(), ex.none(), ex.none());
+  const ValuePtr before = list->get_item(ex, all);
+  const std::vector<ValuePtr> order =
+      drawn_places(ex, draw(ex.constant_int(length->constant())), length->constant());
+  list->set_item(ex, all, make_list(ex, items_at(ex, before, order)));
+  return true;
+}
+
 ValuePtr make_random_generator(Executor& ex, const CallArgs& args) {
   const bool has_seed = args.positional.size() == 1 && args.keywords.empty() && !is_none(args.positional[0]);
   const auto known = has_seed ? args.positional[0]->as_constant() : std::nullopt;
@@ -398,7 +426,7 @@ ValuePtr wrap_random_generator(Executor& ex, PyObject* object, const SourcePtr& 
 }
 
 ValuePtr method_of_generator(Executor& ex, const ValuePtr& generator, PyObject* function) {
-  auto* owner = dynamic_cast<RandomGeneratorValue*>(generator.get());
+  auto* owner = dynamic_cast<DrawingGenerator*>(generator.get());
   if (!owner) return nullptr;
   PyRef name = checked(PyObject_GetAttrString(function, "__name__"));
   // Under another name where the class chooses among several: _randbelow.
@@ -427,14 +455,15 @@ bool is_random(Executor& ex, const graph::Sym& number) {
   return std::ranges::any_of(random_symbols(ex, number), std::identity());
 }
 
-ValuePtr random_int(Executor& ex, const SourcePtr& source, int64_t number, int64_t least, int64_t most) {
+ValuePtr random_int(Executor& ex, const SourcePtr& source, int64_t number, int64_t least, int64_t most,
+                    PyTypeObject* type) {
   if (least == most) return ex.constant_int(number);
   graph::SymContext& context = *ex.graph().sym;
   const auto index = static_cast<int>(context.symbols().size());
   const graph::Sym symbol = context.new_symbol(absl::StrCat("i", index), number, least, most);
   ex.state().symbols.push_back({index, source, -1});
   note_random(ex, symbol);
-  add_guard(ex, GuardKind::kDynamicInt, source, nullptr, index);
+  add_guard(ex, GuardKind::kDynamicInt, source, reinterpret_cast<PyObject*>(type), index);
   return make_int(ex, symbol);
 }
 
