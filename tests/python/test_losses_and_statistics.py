@@ -175,3 +175,23 @@ def test_gaussian_likelihood():
     variance = (probabilities(5, 3) - 0.3).clamp(min=0).requires_grad_()
     check(F.gaussian_nll_loss, x, target, variance)
     check(nn.GaussianNLLLoss(full=True, eps=0.25, reduction="sum"), x, target, variance)
+
+
+@pytest.mark.native
+@pytest.mark.parametrize("name", ["eq", "ne", "lt", "le", "gt", "ge", "logical_and", "logical_or", "logical_xor"])
+def test_comparisons_in_place(name):
+    """Of a comparison eager makes gradients of zeros; of what its autograd does not look at, the tensor's history stays."""
+
+    def f(x, other):
+        y = x * 2
+        getattr(y, name + "_")(other)
+        return y * 3
+
+    ends = []
+    for run in (f, cdynamo.optimize(f, fullgraph=True)):
+        x, other = (torch.linspace(-1, 1, 6).roll(i).requires_grad_() for i in range(2))
+        out = run(x, other)
+        ends.append((out, torch.autograd.grad(out.sum(), (x, other), allow_unused=True)))
+    assert torch.equal(ends[0][0], ends[1][0])
+    for want, got in zip(ends[0][1], ends[1][1]):
+        assert (want is None) == (got is None) and (want is None or torch.equal(want, got))
