@@ -125,6 +125,8 @@ struct Executor::State {
   bool let_go_of_holder = false;         // likewise of one that may have held others
   // weakref.ref(object) of objects that are made here: one for each (values/made_weak_reference.h).
   std::unordered_map<const SymbolicValue*, ValuePtr> weak_references;
+  // Those with a callback of the program's: their objects may not die while capturing.
+  std::vector<ValuePtr> watched_references;
   // A live container, or a name, lets go of the object (null: of none).
   void note_let_go(PyObject* object);
   // What was changed, and so may hold itself: a list in itself, a cell and its function.
