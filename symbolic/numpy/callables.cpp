@@ -33,10 +33,11 @@ struct Maps {
 
   // Those of modules that have been imported.
   void add_special() {
-    for (const NumpySpecialRow& row : numpy_factory_functions())
-      if (PyRef object = loaded_object(row.path);
-          object && special.try_emplace(object.get(), row.apply).second)
-        kept.push_back(std::move(object));
+    for (const auto& rows : {numpy_factory_functions(), numpy_error_state_functions()})
+      for (const NumpySpecialRow& row : rows)
+        if (PyRef object = loaded_object(row.path);
+            object && special.try_emplace(object.get(), row.apply).second)
+          kept.push_back(std::move(object));
   }
 
   Maps() {

@@ -34,6 +34,7 @@ struct NumpySpecialRow {
   const char* path;  // "numpy.asarray"
   NumpySpecial apply;
 };
-std::span<const NumpySpecialRow> numpy_factory_functions();  // factories.cpp
+std::span<const NumpySpecialRow> numpy_factory_functions();      // factories.cpp
+std::span<const NumpySpecialRow> numpy_error_state_functions();  // error_state.cpp
 
 }  // namespace cdynamo::symbolic

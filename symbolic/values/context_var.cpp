@@ -1,5 +1,7 @@
 #include "symbolic/values/context_var.h"
 
+#include <algorithm>
+
 #include "symbolic/capture/executor_state.h"
 #include "symbolic/capture/value_factories.h"
 #include "symbolic/interop/context_access.h"
@@ -61,6 +63,7 @@ const ValuePtr& ContextVarValue::current(Executor& ex) {
     add_guard(ex, GuardKind::kType, from, reinterpret_cast<PyObject*>(Py_TYPE(value.get())));
     current_ = ex.wrap(value.get(), from);
   }
+  initial_ = current_;
   return current_;
 }
 
@@ -89,12 +92,12 @@ ValuePtr ContextVarValue::set(Executor& ex, const ValuePtr& value) {
 }
 
 void ContextVarValue::reset(Executor& ex, const ValuePtr& token) {
-  // Other tokens may be used up, are of other variables, or leave what was set later.
-  if (tokens_.empty() || tokens_.back() != token)
-    break_graph("CD0212", "ContextVar.reset with another token");
+  // Other tokens are used up, or of other variables.
+  const auto unused = std::ranges::find(tokens_, token);
+  if (unused == tokens_.end()) break_graph("CD0212", "ContextVar.reset with another token");
   ex.changing(shared_from_this(), true);
   current_ = static_cast<TokenValue&>(*token).old;
-  tokens_.pop_back();
+  tokens_.erase(unused);
 }
 
 ValuePtr ContextVarValue::get_attribute(Executor& ex, PyObject* name) {
@@ -110,7 +113,7 @@ RecipePtr ContextVarValue::recipe(Executor&) {
 }
 
 void ContextVarValue::emit_effects(Executor& ex) {
-  if (tokens_.empty()) return;
+  if (current_ == initial_) return;
   Effect effect{.kind = EffectKind::kCall};
   static PyObject* function = nullptr;
   if (!function) function = PyObject_GetAttrString(reinterpret_cast<PyObject*>(&PyContextVar_Type), "set");
@@ -120,7 +123,7 @@ void ContextVarValue::emit_effects(Executor& ex) {
 }
 
 void ContextVarValue::forget() {
-  current_ = nullptr;
+  current_ = initial_ = nullptr;
   tokens_.clear();
 }
 

@@ -24,17 +24,16 @@ class ContextVarValue final : public SymbolicValue {
   void emit_effects(Executor& ex) override;
   void forget() override;
 
+  const ValuePtr& current(Executor& ex);  // null: the context has none
   // Null: the context has none, and there is no default.
   ValuePtr get(Executor& ex, const ValuePtr& fallback);
   ValuePtr set(Executor& ex, const ValuePtr& value);  // the token
   void reset(Executor& ex, const ValuePtr& token);
 
  private:
-  const ValuePtr& current(Executor& ex);  // null: the context has none
-
   PyRef variable_;
   bool is_read_ = false;
-  ValuePtr current_;
+  ValuePtr current_, initial_;
   std::vector<ValuePtr> tokens_;  // of what has been set and not reset
   RecipePtr recipe_;
 };
