@@ -286,6 +286,8 @@ class Attempt {
       return generator->may_have_to_be_closed();
     auto* object = dynamic_cast<UserObjectValue*>(local.get());
     const auto& state = ex_.state();
+    // It may hold what a callback of the program's waits for, or the reference that has it.
+    if (!state.watched_references.empty() && !local->source && !local->as_constant()) return true;
     if (object && object->is_new()) return object->has_recipe() || state.weak_references.contains(object);
     if (dynamic_cast<WeakReferenceValue*>(local.get()) || dynamic_cast<WeakProxyValue*>(local.get()))
       return true;

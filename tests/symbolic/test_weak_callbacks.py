@@ -284,9 +284,55 @@ def calls_other_functions(log):
     log.append("after")
 
 
+@cdynamo.disable
+def leave_to_python():
+    pass
+
+
+def only_a_holder_has_the_reference(log):
+    holder, node = Node(0), Node(1)
+    holder.value = weakref.ref(node, lambda r: log.append("died"))
+    log.append("before")
+    leave_to_python()
+    log.append("break")
+    del node
+    log.append("after")
+
+
+def only_a_holder_has_the_object(log):
+    holder, node = Node(0), Node(1)
+    holder.value = [node, 3]
+    reference = weakref.ref(node, lambda r: log.append("died"))
+    del node
+    log.append("before")
+    leave_to_python()
+    log.append("break")
+    del holder
+    log.append("after")
+    return reference() is None
+
+
+def only_a_closure_has_the_object(log):
+    def make():
+        node = Node(1)
+        references.append(weakref.ref(node, lambda r: log.append("died")))
+        return [lambda: node]
+
+    references = []
+    closure = make()
+    leave_to_python()
+    log.append("break")
+    closure.clear()
+    log.append("after")
+    return references[0]() is None
+
+
 @pytest.mark.parametrize(
     "program",
     [
+        only_a_holder_has_the_reference,
+        only_a_holder_has_the_object,
+        only_a_closure_has_the_object,
         dies_by_del,
         dies_by_assignment,
         dies_in_a_list,
