@@ -50,9 +50,9 @@ const Table& made_once(const Table*& kept, std::initializer_list<std::span<const
 
 const Table& functions() {
   static const Table* table = nullptr;
-  return made_once(table,
-                   {builtin_functions(), library_functions(), copy_functions(), json_functions(),
-                    introspection_functions(), class_functions(), output_functions(), warning_functions()});
+  return made_once(table, {builtin_functions(), library_functions(), copy_functions(), json_functions(),
+                           introspection_functions(), class_functions(), output_functions(),
+                           warning_functions(), decimal_functions()});
 }
 const Table& classes() {
   static const Table* table = nullptr;
