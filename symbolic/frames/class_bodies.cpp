@@ -10,6 +10,7 @@
 #include "symbolic/frames/made_classes.h"
 #include "symbolic/values/attributes.h"
 #include "symbolic/values/class_value.h"
+#include "symbolic/values/named_tuple.h"
 #include "symbolic/values/sequence.h"
 #include "symbolic/values/tuple.h"
 #include "symbolic/values/value_tools.h"
@@ -202,6 +203,10 @@ ValuePtr make_class_of_body(Executor& ex, const CallArgs& args) {
   choose_metaclass(ex, definition, take_metaclass(definition));
   definition.names = prepared_names(ex, definition);
   run_body(ex, *body, definition.names);
+  PyObject* named_tuple = library_object("typing", "NamedTuple");
+  if (PyTuple_GET_SIZE(given.get()) == 1 && PyTuple_GET_ITEM(given.get(), 0) == named_tuple &&
+      definition.keywords.empty())
+    if (ValuePtr made = make_typed_named_tuple(ex, definition.name.get(), *definition.names)) return made;
   if (definition.is_read_by_metaclass()) refuse_reading_body(ex, definition, *body);
   if (definition.bases.get() != given.get())
     definition.names->store(ex, ex.constant(PyRef::borrow(interned("__orig_bases__"))), ex.constant(given));
