@@ -36,5 +36,6 @@ struct NumpySpecialRow {
 };
 std::span<const NumpySpecialRow> numpy_factory_functions();      // factories.cpp
 std::span<const NumpySpecialRow> numpy_error_state_functions();  // error_state.cpp
+std::span<const NumpySpecialRow> numpy_memory_functions();       // shared_memory.cpp
 
 }  // namespace cdynamo::symbolic

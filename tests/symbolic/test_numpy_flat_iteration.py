@@ -36,7 +36,7 @@ def places(a):
         pass
     found += [f.index, f.coords, list(f), len(f), next(f, None)]
     f[0]
-    return *found, [float(v) for v in f], f.base is a
+    return *found, [v + 0 for v in f], f.base is a
 
 
 def written_between(a):
