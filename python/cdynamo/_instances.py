@@ -16,6 +16,7 @@ def with_attributes(instance, attributes, slots):
 
 
 def typed_named_tuple(name, fields, names):
-    """The class of a statement `class name(typing.NamedTuple)`: `fields` its annotations, `names` what else its body has."""
+    """The class of a statement `class name(typing.NamedTuple)`: `fields` its annotations, `names` the rest of its
+    body."""
     body = {**dict(names), "__annotations__": dict(fields)}
     return types.new_class(name, (typing.NamedTuple,), {}, lambda namespace: namespace.update(body))
