@@ -57,7 +57,7 @@ PyRef known_bases(Executor& ex, const ClassDefinition& definition, const std::ve
   return known;
 }
 
-// A class that is told of its subclasses by Python that is neither captured nor known.
+// A class that is told of its subclasses by Python of the program's that captured code has not made.
 bool has_unknown_hook(Executor& ex, PyTypeObject* cls) {
   const PyRef function =
       wrapped_function(own_type_entry(cls, interned("__init_subclass__")), &PyClassMethod_Type);
@@ -65,14 +65,13 @@ bool has_unknown_hook(Executor& ex, PyTypeObject* cls) {
          !is_of_library(function.get());
 }
 
-void check_bases(Executor& ex, const ClassDefinition& definition) {
+void check_bases(Executor& ex, ClassDefinition& definition) {
   for_each_class(definition.bases.get(), [&](PyTypeObject* base) {
     if (!PyType_Check(as_object(base))) definition.refuse(", whose base is no class");
     if (!base->tp_mro) definition.refuse(", whose base is still being made");
     guard_class(ex, base);
-    for_each_class(base->tp_mro, [&](PyTypeObject* ancestor) {
-      if (has_unknown_hook(ex, ancestor)) definition.refuse(", whose base has an __init_subclass__");
-    });
+    for_each_class(base->tp_mro,
+                   [&](PyTypeObject* ancestor) { definition.has_hook |= has_unknown_hook(ex, ancestor); });
   });
 }
 
