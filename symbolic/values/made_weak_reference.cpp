@@ -161,7 +161,11 @@ bool is_alive(Executor& ex, const ValuePtr& object) {
 }
 
 void watch(Executor& ex, const ValuePtr& reference, const ValuePtr& object) {
-  if (ex.isolated_region()) break_graph("CD0224", object->describe() + ", with a callback");
+  // Python calls those of one object in the order in which they were made, the last one first.
+  const bool is_watched = std::ranges::any_of(ex.state().watched_references, [&](const ValuePtr& other) {
+    return static_cast<WeakReferenceValue&>(*other).referent() == object;
+  });
+  if (is_watched || ex.isolated_region()) break_graph("CD0224", object->describe() + ", with a callback");
   ex.state().watched_references.push_back(reference);
 }
 

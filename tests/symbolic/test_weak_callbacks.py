@@ -284,6 +284,15 @@ def calls_other_functions(log):
     log.append("after")
 
 
+def has_several(log):
+    node = Node(1)
+    references = [weakref.ref(node, lambda r: log.append("first"))]
+    weakref.finalize(node, log.append, "second")
+    references.append(weakref.ref(node, lambda r: log.append("third")))
+    log.append("before")
+    return [reference() is node for reference in references]
+
+
 @cdynamo.disable
 def leave_to_python():
     pass
@@ -330,6 +339,7 @@ def only_a_closure_has_the_object(log):
 @pytest.mark.parametrize(
     "program",
     [
+        has_several,
         only_a_holder_has_the_reference,
         only_a_holder_has_the_object,
         only_a_closure_has_the_object,
