@@ -321,6 +321,19 @@ def only_a_holder_has_the_object(log):
     return reference() is None
 
 
+def only_a_new_holder_has_the_live_object(log):
+    node = Node(1)
+    reference = weakref.ref(node, lambda r: log.append("died"))
+    leave_to_python()
+    holder = Node(node)
+    node = Node(2)
+    leave_to_python()
+    log.append("before")
+    holder = node
+    log.append("after")
+    return holder.value, reference() is None
+
+
 def only_a_closure_has_the_object(log):
     def make():
         node = Node(1)
@@ -342,6 +355,7 @@ def only_a_closure_has_the_object(log):
         has_several,
         only_a_holder_has_the_reference,
         only_a_holder_has_the_object,
+        only_a_new_holder_has_the_live_object,
         only_a_closure_has_the_object,
         dies_by_del,
         dies_by_assignment,
