@@ -133,13 +133,31 @@ bool is_told(PyObject* object, int depth, bool containers_count) {
 
 }  // namespace
 
+namespace {
+
+// A reference with a callback of the program's, which is not called any more once it is gone.
+bool is_waiting_reference(PyObject* object) {
+  if (!PyWeakref_CheckRef(object)) return false;
+  PyObject* callback = reinterpret_cast<PyWeakReference*>(object)->wr_callback;
+  if (!callback || PyWeakref_GET_OBJECT(object) == Py_None || is_of_compiler(callback)) return false;
+  PyObject* globals = PyFunction_Check(callback) ? PyFunction_GET_GLOBALS(callback) : nullptr;
+  PyObject* name = globals ? PyDict_GetItemString(globals, "__name__") : nullptr;
+  return !(name && PyUnicode_Check(name) &&
+           (PyUnicode_CompareWithASCIIString(name, "weakref") == 0 ||
+            PyUnicode_CompareWithASCIIString(name, "_weakrefset") == 0));
+}
+
+}  // namespace
+
 constexpr int kNested = 2;
 
 bool runs_code_when_it_dies(PyObject* object) {
-  return is_told(object, kNested, true) || holds_what_calls_back(object, kNested);
+  return is_told(object, kNested, true) || is_waiting_reference(object) ||
+         holds_what_calls_back(object, kNested);
 }
 bool runs_other_code_when_it_dies(PyObject* object) {
-  return is_told(object, kNested, false) || holds_what_calls_back(object, kNested);
+  return is_told(object, kNested, false) || is_waiting_reference(object) ||
+         holds_what_calls_back(object, kNested);
 }
 
 }  // namespace cdynamo::symbolic

@@ -321,6 +321,15 @@ def only_a_holder_has_the_object(log):
     return reference() is None
 
 
+def a_reference_is_replaced(log):
+    node = Node(1)
+    reference = weakref.ref(node, lambda r: log.append("first"))
+    log.append("before")
+    reference = weakref.ref(node, lambda r: log.append("second"))
+    log.append("after")
+    return reference() is node
+
+
 def only_a_new_holder_has_the_live_object(log):
     node = Node(1)
     reference = weakref.ref(node, lambda r: log.append("died"))
@@ -355,6 +364,7 @@ def only_a_closure_has_the_object(log):
         has_several,
         only_a_holder_has_the_reference,
         only_a_holder_has_the_object,
+        a_reference_is_replaced,
         only_a_new_holder_has_the_live_object,
         only_a_closure_has_the_object,
         dies_by_del,
