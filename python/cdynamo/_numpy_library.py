@@ -302,6 +302,25 @@ def without_warnings(function: Callable, /, *args: Any, **keywords: Any) -> Any:
             warnings.filters = before
 
 
+_TREATMENTS = ("ignore", "warn", "raise", "call", "print", "log")
+_seen_treatments: tuple[Any, int] | None = None  # NumPy 2: the object in its context variable, and what it says
+
+
+def error_treatments() -> int:
+    """How NumPy 2 treats errors of floating-point numbers, as one number; -1 where it has a function for them, or a
+    buffer size of the program's."""
+    global _seen_treatments
+    settings = np._core.umath._extobj_contextvar.get(None)  # type: ignore[attr-defined]
+    seen = _seen_treatments
+    if seen is None or seen[0] is not settings:
+        number = 1
+        for treatment in np.geterr().values():
+            number = number * len(_TREATMENTS) + _TREATMENTS.index(treatment)
+        is_own = np.geterrcall() is not None or np.getbufsize() != 8192
+        _seen_treatments = seen = settings, -1 if is_own else number
+    return seen[1]
+
+
 def describe(
     function: Callable, args: tuple, keywords: dict[str, tuple], operands: list[tuple], hints: tuple[int, ...] | None
 ) -> NumpyCall | SizedCall | None:

@@ -91,6 +91,17 @@ struct Executor::State {
 
   // Functions under functools.lru_cache that have dropped results by now for those of captured calls.
   absl::flat_hash_set<PyObject*> caches_that_drop;
+  // What captured calls change of the numbers that cache_info() gives (frames/cache_numbers.h).
+  struct CacheNumbers {
+    struct Changes {
+      int64_t hits = 0;
+      bool is_cleared = false;
+      int64_t unknown_before = 0;  // what `unknown` was when it was cleared
+    };
+    std::unordered_map<PyObject*, Changes> changes;  // by the cached function
+    int64_t unknown = 0;                             // calls that change others as well, nobody knows how
+    int uses = 0;                                    // of cache_info() and cache_clear()
+  } cache_numbers;
   std::shared_ptr<DecimalContext> decimal_context;  // null: no Decimal was met (values/decimal_context.h)
 
   // ---- random numbers (values/random_generator.h)
@@ -125,6 +136,8 @@ struct Executor::State {
   bool let_go_of_holder = false;         // likewise of one that may have held others
   // weakref.ref(object) of objects that are made here: one for each (values/made_weak_reference.h).
   std::unordered_map<const SymbolicValue*, ValuePtr> weak_references;
+  // Those with a callback of the program's: their objects may not die while capturing.
+  std::vector<ValuePtr> watched_references;
   // A live container, or a name, lets go of the object (null: of none).
   void note_let_go(PyObject* object);
   // What was changed, and so may hold itself: a list in itself, a cell and its function.

@@ -134,8 +134,10 @@ std::pair<ValuePtr, ValuePtr> super_arguments(Executor& ex);
 PyObject* frame_globals(Executor& ex);
 // Whether a local of a frame that runs holds the live object.
 bool is_held_by_frame(Executor& ex, PyObject* object);
-// Whether the test holds for a local, or what a cell holds that is one, of a frame that runs.
+// Whether the test holds for a local, or what a cell holds that is one, of a frame that runs; for such a local, an item of its stack
+// or what it returns.
 bool any_local(Executor& ex, const std::function<bool(const ValuePtr&)>& test);
+bool any_held(Executor& ex, const std::function<bool(const ValuePtr&)>& test);
 // Where the program is: the line that reports name, of the innermost frame that is the user's own code (null code: no
 // frame runs).
 struct CodeLine {

@@ -20,6 +20,7 @@
 #include "symbolic/frames/functions.h"
 #include "symbolic/frames/generators.h"
 #include "symbolic/frames/made_classes.h"
+#include "symbolic/interop/finalizers.h"
 #include "symbolic/interop/logs.h"
 #include "symbolic/tensors/array_value.h"
 #include "symbolic/tensors/possible_alias.h"
@@ -286,7 +287,10 @@ class Attempt {
       return generator->may_have_to_be_closed();
     auto* object = dynamic_cast<UserObjectValue*>(local.get());
     const auto& state = ex_.state();
-    if (object && object->is_new()) return object->has_recipe() || state.weak_references.contains(object);
+    // It may hold what a callback of the program's waits for, or the reference that has it.
+    if (!state.watched_references.empty() && !local->source && !local->as_constant()) return true;
+    if (object && object->is_new())
+      return object->has_recipe() || state.weak_references.contains(object) || holds_what_is_told(*object);
     if (dynamic_cast<WeakReferenceValue*>(local.get()) || dynamic_cast<WeakProxyValue*>(local.get()))
       return true;
     auto* function = dynamic_cast<FunctionValue*>(local.get());
@@ -301,6 +305,15 @@ class Attempt {
     const auto outlives = [&](const ValuePtr& item) { return outlives_its_uses(item, depth + 1); };
     return std::ranges::any_of(items, outlives) &&
            std::ranges::all_of(items, [&](const ValuePtr& item) { return is_there(item, depth + 1); });
+  }
+
+  // A live object whose death runs code, which may have no other holder by now.
+  static bool holds_what_is_told(const UserObjectValue& object) {
+    const auto attributes = object.known_instance_dict();
+    return attributes && std::ranges::any_of(attributes->known_entries(), [](const DictValue::Entry& entry) {
+             PyObject* held = entry.value && entry.value->source ? entry.value->real_object() : nullptr;
+             return held && runs_code_when_it_dies(held);
+           });
   }
 
   // No result of the graph would have to be made to hand it on.

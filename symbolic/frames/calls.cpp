@@ -77,6 +77,9 @@ constexpr FollowedName kFollowedNames[] = {
     {"inspect", "_has_coroutine_mark"},
     {"inspect", "_signature_is_functionlike"},
     {"logging", "Logger.isEnabledFor"},
+    {"logging", "Logger.getEffectiveLevel"},
+    {"logging", "Logger.hasHandlers"},
+    {"inspect", "getclosurevars"},
     {"random", "Random.choice"},  // and choices
     {"warnings", "catch_warnings."},
     {"warnings", "simplefilter"},

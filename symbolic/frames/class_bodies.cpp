@@ -10,6 +10,7 @@
 #include "symbolic/frames/made_classes.h"
 #include "symbolic/values/attributes.h"
 #include "symbolic/values/class_value.h"
+#include "symbolic/values/named_tuple.h"
 #include "symbolic/values/sequence.h"
 #include "symbolic/values/tuple.h"
 #include "symbolic/values/value_tools.h"
@@ -56,7 +57,7 @@ PyRef known_bases(Executor& ex, const ClassDefinition& definition, const std::ve
   return known;
 }
 
-// A class that is told of its subclasses by Python that is neither captured nor known.
+// A class that is told of its subclasses by Python of the program's that captured code has not made.
 bool has_unknown_hook(Executor& ex, PyTypeObject* cls) {
   const PyRef function =
       wrapped_function(own_type_entry(cls, interned("__init_subclass__")), &PyClassMethod_Type);
@@ -64,14 +65,13 @@ bool has_unknown_hook(Executor& ex, PyTypeObject* cls) {
          !is_of_library(function.get());
 }
 
-void check_bases(Executor& ex, const ClassDefinition& definition) {
+void check_bases(Executor& ex, ClassDefinition& definition) {
   for_each_class(definition.bases.get(), [&](PyTypeObject* base) {
     if (!PyType_Check(as_object(base))) definition.refuse(", whose base is no class");
     if (!base->tp_mro) definition.refuse(", whose base is still being made");
     guard_class(ex, base);
-    for_each_class(base->tp_mro, [&](PyTypeObject* ancestor) {
-      if (has_unknown_hook(ex, ancestor)) definition.refuse(", whose base has an __init_subclass__");
-    });
+    for_each_class(base->tp_mro,
+                   [&](PyTypeObject* ancestor) { definition.has_hook |= has_unknown_hook(ex, ancestor); });
   });
 }
 
@@ -202,6 +202,10 @@ ValuePtr make_class_of_body(Executor& ex, const CallArgs& args) {
   choose_metaclass(ex, definition, take_metaclass(definition));
   definition.names = prepared_names(ex, definition);
   run_body(ex, *body, definition.names);
+  PyObject* named_tuple = library_object("typing", "NamedTuple");
+  if (PyTuple_GET_SIZE(given.get()) == 1 && PyTuple_GET_ITEM(given.get(), 0) == named_tuple &&
+      definition.keywords.empty())
+    if (ValuePtr made = make_typed_named_tuple(ex, definition.name.get(), *definition.names)) return made;
   if (definition.is_read_by_metaclass()) refuse_reading_body(ex, definition, *body);
   if (definition.bases.get() != given.get())
     definition.names->store(ex, ex.constant(PyRef::borrow(interned("__orig_bases__"))), ex.constant(given));

@@ -12,6 +12,7 @@
 #include "symbolic/frames/exceptions.h"
 #include "symbolic/frames/functions.h"
 #include "symbolic/interop/logs.h"
+#include "symbolic/values/made_weak_reference.h"
 #include "symbolic/values/value_tools.h"
 
 namespace cdynamo::symbolic {
@@ -224,6 +225,13 @@ void stop_when_late(const Executor::State& state) {
 
 constexpr int kToTheEnd = -2;
 
+// What a callback of the program's waits for has not died in the step.
+void look_at_watched(Executor& ex, const SymbolicFrame& frame) {
+  if (ex.state().watched_references.empty()) return;
+  const bool ends = frame.is_root && frame.exit != FrameExit::kNone;
+  require_watched_alive(ex, ends ? &frame.result : nullptr);
+}
+
 // `until`: an instruction that is not executed any more.
 void step_through(Executor& ex, SymbolicFrame& frame, int until) {
   Executor::State& state = ex.state();
@@ -245,6 +253,7 @@ void step_through(Executor& ex, SymbolicFrame& frame, int until) {
         if (until != kToTheEnd && frame.next_pc != until) break_graph("CD0001", "one way of it is a loop");
         frame.unrolling.turn(state, frame.next_pc);
       }
+      look_at_watched(ex, frame);
       frame.pc = frame.next_pc;
     } catch (const PythonRaise& raised) {
       if (until != kToTheEnd) throw;
@@ -254,7 +263,10 @@ void step_through(Executor& ex, SymbolicFrame& frame, int until) {
         state.raise_stack = ex.user_stack();
         note_traceback(state, raised.exception);
       }
-      if (unwind(ex, frame, raised.exception)) continue;
+      if (unwind(ex, frame, raised.exception)) {
+        look_at_watched(ex, frame);
+        continue;
+      }
       let_go_of_locals(ex, frame);
       throw;
     }

@@ -253,6 +253,13 @@ bool any_local(Executor& ex, const std::function<bool(const ValuePtr&)>& test) {
   return false;
 }
 
+bool any_held(Executor& ex, const std::function<bool(const ValuePtr&)>& test) {
+  const auto holds = [&](const ValuePtr& value) { return value && test(value); };
+  for (const SymbolicFrame* frame = ex.frame(); frame; frame = frame->back)
+    if (std::ranges::any_of(frame->stack, holds) || holds(frame->result)) return true;
+  return any_local(ex, test);
+}
+
 std::span<const OpRow> stack_ops() { return kStackRows; }
 
 }  // namespace cdynamo::symbolic

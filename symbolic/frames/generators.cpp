@@ -157,6 +157,12 @@ ValuePtr GeneratorValue::get_attribute(Executor& ex, PyObject* name) {
   return builtin_attribute(ex, shared_from_this(), name);
 }
 
+const char* GeneratorValue::state() const {
+  if (running_) return "GEN_RUNNING";
+  if (!frame_) return "GEN_CLOSED";
+  return started_ ? "GEN_SUSPENDED" : "GEN_CREATED";
+}
+
 // What its frame holds may hold the generator.
 void GeneratorValue::forget() {
   const std::shared_ptr<SymbolicFrame> frame = std::move(frame_);

@@ -5,6 +5,7 @@
 #include "symbolic/capture/value_factories.h"
 #include "symbolic/frames/exceptions.h"
 #include "symbolic/frames/functions.h"
+#include "symbolic/frames/generators.h"
 #include "symbolic/frames/output.h"
 #include "symbolic/values/attributes.h"
 #include "symbolic/values/builtins.h"
@@ -257,11 +258,20 @@ ValuePtr exception_info(Executor& ex, const CallArgs& args) {
   return make_tuple(ex, {ex.wrap(type, constant_source(type)), handled, std::make_shared<TracebackValue>()});
 }
 
+// inspect.getgeneratorstate of a generator that is made here.
+ValuePtr generator_state(Executor& ex, const CallArgs& args) {
+  const ValuePtr value = bind_arguments(ex, "getgeneratorstate", args, {"generator"})[0];
+  auto* generator = dynamic_cast<GeneratorValue*>(value.get());
+  if (!generator || generator->type() != &PyGen_Type) break_graph("CD0106", "inspect.getgeneratorstate");
+  return ex.constant(PyRef::borrow(interned(generator->state())));
+}
+
 constexpr BuiltinRow kIntrospectionFunctions[] = {
     {"sys", "exception", exception},
     {"sys", "exc_info", exception_info},
     {"inspect", "signature", signature},
     {"inspect", "getfullargspec", full_argument_spec},
+    {"inspect", "getgeneratorstate", generator_state},
     {"typing", "get_type_hints", type_hints},
     {"functools", "update_wrapper", update_wrapper},
     {"importlib.util", "find_spec", find_spec},

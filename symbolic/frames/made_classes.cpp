@@ -129,8 +129,8 @@ ValuePtr add_class(Executor& ex, const PyRef& cls, const Objects& given, bool is
   return value;
 }
 
-// The hook that a class inherits, if captured code has made it; null otherwise (Python's own has been called).
-ValuePtr inherited_hook(Executor& ex, const ValuePtr& cls) {
+// The hook that a class inherits, if captured code has made it, or Python has called none; null otherwise (Python's own has been called).
+ValuePtr inherited_hook(Executor& ex, const ClassDefinition& definition, const ValuePtr& cls) {
   PyObject* mro = reinterpret_cast<PyTypeObject*>(cls->real_object())->tp_mro;
   for (Py_ssize_t i = 1; i < PyTuple_GET_SIZE(mro); ++i) {
     auto* base = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(mro, i));
@@ -139,7 +139,10 @@ ValuePtr inherited_hook(Executor& ex, const ValuePtr& cls) {
     const PyRef hook = wrapped_function(found, &PyClassMethod_Type);
     const auto& values = ex.state().made_classes.values;
     const auto known = hook ? values.find(hook.get()) : values.end();
-    return known == values.end() ? nullptr : make_bound_method(ex, known->second, cls);
+    if (known != values.end()) return make_bound_method(ex, known->second, cls);
+    if (!definition.has_hook) return nullptr;
+    if (!hook || !PyFunction_Check(hook.get())) definition.refuse(", whose base has an __init_subclass__");
+    return make_bound_method(ex, ex.wrap(hook.get(), constant_source(hook.get())), cls);
   }
   return nullptr;
 }
@@ -161,13 +164,53 @@ bool is_run_by_backend(Executor& ex, const ClassDefinition& definition) {
   return !ex.state().request.is_native && std::string_view(definition.metaclass->tp_name) == "FunctionMeta";
 }
 
+// A subclass of `base` with an __init_subclass__ that does nothing.
+PyObject* inert_class(PyObject* base) {
+  const PyRef hook = checked(PyClassMethod_New(python_side(PythonSide::kIgnoreSubclass)));
+  PyObject* inert = checked(PyObject_CallFunction(as_object(Py_TYPE(base)), "s(O){sO}", "Inert", base,
+                                                  "__init_subclass__", hook.get()))
+                        .release();
+  hide_from_bases(reinterpret_cast<PyTypeObject*>(inert), [](PyTypeObject*) { return false; });
+  return inert;
+}
+
+// The bases after an inert class, whose hook Python finds first.
+PyRef with_inert_base(const PyRef& bases) {
+  PyObject* abstract = library_object("abc", "ABC");
+  // No static's initializer: making a class may run the program's code, in another thread too.
+  static PyObject *plain = nullptr, *of_abstract = nullptr;
+  if (!plain) plain = inert_class(as_object(&PyBaseObject_Type));
+  if (!of_abstract) of_abstract = inert_class(abstract);
+  const bool is_abstract = PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(bases.get(), 0)),
+                                            reinterpret_cast<PyTypeObject*>(abstract));
+  const PyRef first = checked(PyTuple_Pack(1, is_abstract ? of_abstract : plain));
+  return checked(PySequence_Concat(first.get(), bases.get()));
+}
+
+// Whether the inert class gives instances neither a __dict__ nor weak references that they would not have.
+bool adds_nothing(Executor& ex, const ClassDefinition& definition) {
+  if (!definition.names->lookup_string(ex, interned("__slots__"))) return true;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(definition.bases.get()); ++i) {
+    auto* base = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(definition.bases.get(), i));
+    const bool has_dict = base->tp_dictoffset != 0 || PyType_HasFeature(base, Py_TPFLAGS_MANAGED_DICT);
+    if (!has_dict || !PyType_SUPPORTS_WEAKREFS(base)) return false;
+  }
+  return true;
+}
+
 PyRef call_type(Executor& ex, const ClassDefinition& definition, const PyRef& names, const PyRef& keywords) {
-  const PyRef arguments =
-      checked(PyTuple_Pack(3, definition.name.get(), definition.bases.get(), names.get()));
-  return checked_user(ex,
-                      definition.has_known_metaclass()
-                          ? PyObject_Call(as_object(definition.metaclass), arguments.get(), keywords.get())
-                          : PyType_Type.tp_new(definition.metaclass, arguments.get(), keywords.get()));
+  const PyRef bases = definition.has_hook ? with_inert_base(definition.bases) : definition.bases;
+  const PyRef arguments = checked(PyTuple_Pack(3, definition.name.get(), bases.get(), names.get()));
+  PyRef cls =
+      checked_user(ex, definition.has_known_metaclass()
+                           ? PyObject_Call(as_object(definition.metaclass), arguments.get(), keywords.get())
+                           : PyType_Type.tp_new(definition.metaclass, arguments.get(), keywords.get()));
+  // Its instances have to lie in memory as those of a plain class do.
+  if (definition.has_hook && PyObject_SetAttrString(cls.get(), "__bases__", definition.bases.get()) < 0) {
+    PyErr_Clear();
+    definition.refuse(", whose base has an __init_subclass__");
+  }
+  return cls;
 }
 
 // ---- dataclasses
@@ -239,6 +282,9 @@ ValuePtr make_real_class(Executor& ex, const ClassDefinition& definition) {
   const bool is_faithful = parts.are_faithful() && later.empty();
   if (!is_faithful && definition.is_read_by_metaclass())
     definition.refuse(", with values that are known only when the graph has run");
+  if (definition.has_hook &&
+      (definition.is_read_by_metaclass() || !later.empty() || !adds_nothing(ex, definition)))
+    definition.refuse(", whose base has an __init_subclass__");
   if (is_run_by_backend(ex, definition) && (!is_faithful || parts.have_closures()))
     definition.refuse(", which a backend in Python would call without its closure");
   const Objects given = values_of(names);
@@ -247,7 +293,7 @@ ValuePtr make_real_class(Executor& ex, const ClassDefinition& definition) {
   if (const ValuePtr own_class = definition.names->lookup_string(ex, interned("__classcell__")))
     static_cast<CellValue&>(*own_class).set_contents(ex, value);
   set_names(ex, definition, value, later);
-  if (const ValuePtr hook = inherited_hook(ex, value)) hook->call(ex, {{}, definition.keywords});
+  if (const ValuePtr hook = inherited_hook(ex, definition, value)) hook->call(ex, {{}, definition.keywords});
   return value;
 }
 

@@ -68,6 +68,7 @@ struct ClassDefinition {
   PyTypeObject* metaclass = &PyType_Type;
   std::vector<Keyword> keywords;  // without the metaclass
   std::shared_ptr<DictValue> names;
+  bool has_hook = false;  // a base has an __init_subclass__ of the program's, which capture calls
 
   [[noreturn]] void refuse(const std::string& why) const;
   // Python's own, torch's: they see the class that they make, and nothing else does.

@@ -294,8 +294,16 @@ ValuePtr get_logger(Executor& ex, const CallArgs& args) {
   return ex.wrap(loggers, constant_source(loggers))->get_item(ex, name);
 }
 
+// atexit.register(function, ...): what is called at the end is as it is then.
+ValuePtr register_at_exit(Executor& ex, const CallArgs& args) {
+  if (args.positional.empty() || !args.keywords.empty()) break_graph("CD0212", "atexit.register");
+  write_later(ex, library_object("atexit", "register"), recipes_of(ex, args.positional), "atexit.register");
+  return args.positional[0];
+}
+
 constexpr BuiltinRow kOutputFunctions[] = {
     {"builtins", "print", print},
+    {"atexit", "register", register_at_exit},
     {"logging", "getLogger", get_logger},
     {"logging", "Logger._log", log_record},
     {"logging", "Logger.isEnabledFor", is_enabled_for},

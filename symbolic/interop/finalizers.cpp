@@ -60,8 +60,51 @@ bool is_suspended_generator(PyObject* object) {
   return suspended.get() == Py_True;
 }
 
+constexpr Py_ssize_t kMany = 64;  // of more items the first are looked at
+
+// What the object holds, for as long as `test` holds for none of it: attributes of an instance of a class in Python, items, what a
+// function's closure has.
+template <typename Test>
+bool any_part(PyObject* object, const Test& test) {
+  if (PyList_CheckExact(object) || PyTuple_CheckExact(object)) {
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(object) && i < kMany; ++i)
+      if (PyObject* item = PySequence_Fast_GET_ITEM(object, i); item && test(item)) return true;
+    return false;
+  }
+  if (PyFunction_Check(object)) {
+    PyObject* closure = PyFunction_GET_CLOSURE(object);
+    for (Py_ssize_t i = 0; closure && i < PyTuple_GET_SIZE(closure); ++i) {
+      PyObject* cell = PyTuple_GET_ITEM(closure, i);
+      if (PyObject* held = PyCell_GET(cell); held && Py_REFCNT(cell) == 1 && test(held)) return true;
+    }
+    return false;
+  }
+  PyRef attributes;
+  const PyTypeObject* type = Py_TYPE(object);
+  const bool has_attributes =
+      PyType_HasFeature(Py_TYPE(object), Py_TPFLAGS_HEAPTYPE) && !PyType_Check(object) &&
+      (type->tp_dictoffset != 0 || PyType_HasFeature(Py_TYPE(object), Py_TPFLAGS_MANAGED_DICT));
+  if (PyDict_CheckExact(object))
+    attributes = PyRef::borrow(object);
+  else if (has_attributes && type->tp_getattro == PyObject_GenericGetAttr)
+    attributes = PyRef::steal(PyObject_GenericGetDict(object, nullptr));
+  if (!attributes) return PyErr_Clear(), false;
+  PyObject *key, *value;
+  Py_ssize_t seen = 0;
+  for (Py_ssize_t at = 0; seen < kMany && PyDict_Next(attributes.get(), &at, &key, &value); ++seen)
+    if (test(value)) return true;
+  return false;
+}
+
+// Something that it alone holds dies with it, for which a callback of the program's waits.
+bool holds_what_calls_back(PyObject* object, int depth) {
+  return any_part(object, [depth](PyObject* part) {
+    if (Py_REFCNT(part) != 1) return false;
+    return has_callback(part, false) || (depth > 0 && holds_what_calls_back(part, depth - 1));
+  });
+}
+
 bool is_told(PyObject* object, int depth, bool containers_count) {
-  constexpr Py_ssize_t kMany = 64;  // of more items the first are looked at
   if (class_entry(Py_TYPE(object), "__del__") || has_callback(object, containers_count) ||
       is_suspended_generator(object))
     return true;
@@ -90,9 +133,31 @@ bool is_told(PyObject* object, int depth, bool containers_count) {
 
 }  // namespace
 
+namespace {
+
+// A reference with a callback of the program's, which is not called any more once it is gone.
+bool is_waiting_reference(PyObject* object) {
+  if (!PyWeakref_CheckRef(object)) return false;
+  PyObject* callback = reinterpret_cast<PyWeakReference*>(object)->wr_callback;
+  if (!callback || PyWeakref_GET_OBJECT(object) == Py_None || is_of_compiler(callback)) return false;
+  PyObject* globals = PyFunction_Check(callback) ? PyFunction_GET_GLOBALS(callback) : nullptr;
+  PyObject* name = globals ? PyDict_GetItemString(globals, "__name__") : nullptr;
+  return !(name && PyUnicode_Check(name) &&
+           (PyUnicode_CompareWithASCIIString(name, "weakref") == 0 ||
+            PyUnicode_CompareWithASCIIString(name, "_weakrefset") == 0));
+}
+
+}  // namespace
+
 constexpr int kNested = 2;
 
-bool runs_code_when_it_dies(PyObject* object) { return is_told(object, kNested, true); }
-bool runs_other_code_when_it_dies(PyObject* object) { return is_told(object, kNested, false); }
+bool runs_code_when_it_dies(PyObject* object) {
+  return is_told(object, kNested, true) || is_waiting_reference(object) ||
+         holds_what_calls_back(object, kNested);
+}
+bool runs_other_code_when_it_dies(PyObject* object) {
+  return is_told(object, kNested, false) || is_waiting_reference(object) ||
+         holds_what_calls_back(object, kNested);
+}
 
 }  // namespace cdynamo::symbolic

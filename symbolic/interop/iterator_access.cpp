@@ -20,6 +20,31 @@ PyTypeObject* type_of_iterator_over(PyRef items) {
   return Py_TYPE(iterator.get());  // a static type
 }
 
+// countobject (Modules/itertoolsmodule.c): the same in 3.11, 3.12 and 3.13.
+struct Count {
+  PyObject_HEAD Py_ssize_t next;  // PY_SSIZE_T_MAX: what comes next is the number below
+  PyObject *number, *step;
+};
+
+bool is_count(PyObject* iterator) {
+  static PyTypeObject* type = nullptr;
+  if (!type) {
+    const PyRef module = PyRef::steal(PyImport_ImportModule("itertools"));
+    PyRef found = PyRef::steal(module ? PyObject_GetAttrString(module.get(), "count") : nullptr);
+    if (!found) return PyErr_Clear(), false;
+    type = reinterpret_cast<PyTypeObject*>(found.release());
+  }
+  return Py_IS_TYPE(iterator, type) && reinterpret_cast<Count*>(iterator)->next != PY_SSIZE_T_MAX;
+}
+
+PyRef upcoming_number(PyObject* iterator, Py_ssize_t after) {
+  const Py_ssize_t next = reinterpret_cast<Count*>(iterator)->next;
+  if (after < 0 || next > PY_SSIZE_T_MAX - 1 - after) return {};
+  PyRef number = PyRef::steal(PyLong_FromSsize_t(next + after));
+  if (!number) PyErr_Clear();
+  return number;
+}
+
 const LayoutRow* find(PyTypeObject* type) {
   static const LayoutRow rows[] = {
       {&PyListIter_Type, IteratorKind::kSequence},
@@ -98,10 +123,12 @@ PyRef reduced(PyObject* iterator) {
 
 IteratorKind iterator_kind(PyObject* iterator) {
   const LayoutRow* row = find(Py_TYPE(iterator));
-  return row ? row->kind : IteratorKind::kOther;
+  if (row) return row->kind;
+  return is_count(iterator) ? IteratorKind::kCount : IteratorKind::kOther;
 }
 
 PyRef upcoming_item(PyObject* iterator, Py_ssize_t after) {
+  if (iterator_kind(iterator) == IteratorKind::kCount) return upcoming_number(iterator, after);
   Place place;
   if (iterator_kind(iterator) != IteratorKind::kSequence || !find_place(iterator, place)) return {};
   if (after < 0 || after >= place.left) return {};
@@ -119,7 +146,8 @@ PyRef upcoming_count(PyObject* iterator) {
 }
 
 PyRef iterator_part(PyObject* iterator, Py_ssize_t index) {
-  if (iterator_kind(iterator) == IteratorKind::kOther) return {};
+  const IteratorKind kind = iterator_kind(iterator);
+  if (kind == IteratorKind::kOther || kind == IteratorKind::kCount) return {};
   if (index == kInnerIterators) return shape_of(inner_iterators(iterator));
   PyRef parts = reduced(iterator);
   if (!parts) return {};

@@ -12,13 +12,14 @@ enum class IteratorKind {
   kSequence,  // a place in a list, tuple, range, str or bytes
   kEntries,   // a place among the entries of a dict or the items of a set
   kNested,    // enumerate, zip, map, filter: iterators in an iterator
+  kCount,     // itertools.count, by steps of 1
 };
 IteratorKind iterator_kind(PyObject* iterator);
 
 // All give null, without an error, where there is no such thing.
 // What makes it, the arguments of that, and its state where it has one.
 PyRef reduced(PyObject* iterator);
-// kSequence: the item that it gives after so many others.
+// kSequence, kCount: the item that it gives after so many others.
 PyRef upcoming_item(PyObject* iterator, Py_ssize_t after);
 // kSequence: how many are left, as an int.
 PyRef upcoming_count(PyObject* iterator);

@@ -33,7 +33,8 @@ struct Maps {
 
   // Those of modules that have been imported.
   void add_special() {
-    for (const auto& rows : {numpy_factory_functions(), numpy_random_functions()})
+    for (const auto& rows : {numpy_factory_functions(), numpy_random_functions(),
+                             numpy_error_state_functions(), numpy_memory_functions()})
       for (const NumpySpecialRow& row : rows)
         if (PyRef object = loaded_object(row.path);
             object && special.try_emplace(object.get(), row.apply).second)

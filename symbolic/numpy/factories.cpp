@@ -16,7 +16,6 @@
 #include "symbolic/numpy/methods.h"
 #include "symbolic/tensors/data_numbers.h"
 #include "symbolic/tensors/nonzero.h"
-#include "symbolic/values/builtin_method.h"
 #include "symbolic/values/constant.h"
 #include "symbolic/values/python_call.h"
 #include "symbolic/values/sym_int.h"
@@ -505,53 +504,7 @@ constexpr const char* kShape = "shape";
 constexpr const char* kNdim = "ndim";
 constexpr const char* kSize = "size";
 
-// numpy.errstate(divide="ignore"): compiled code warns of nothing, so there is nothing to do where nothing is
-// to be raised.
-class ErrorState final : public SymbolicValue {
- public:
-  explicit ErrorState(PyRef type) : type_(std::move(type)) {}
-  PyTypeObject* type() const override { return reinterpret_cast<PyTypeObject*>(type_.get()); }
-  ValuePtr get_attribute(Executor& ex, PyObject* name) override {
-    static constexpr BuiltinMethodRow kMethods[] = {
-        {"__enter__", [](Executor& ex, const ValuePtr&, const CallArgs&) { return ex.none(); }},
-        {"__exit__", [](Executor& ex, const ValuePtr&, const CallArgs&) { return ex.none(); }},
-    };
-    if (ValuePtr method = find_builtin_method(shared_from_this(), name, kMethods)) return method;
-    return SymbolicValue::get_attribute(ex, name);
-  }
-  RecipePtr recipe(Executor&) override { break_graph("CD0009", "numpy.errstate"); }
-
- private:
-  PyRef type_;
-};
-
-bool is_quiet(PyObject* treatment) {
-  return treatment && (treatment == Py_None || (PyUnicode_Check(treatment) &&
-                                                (PyUnicode_CompareWithASCIIString(treatment, "ignore") == 0 ||
-                                                 PyUnicode_CompareWithASCIIString(treatment, "warn") == 0)));
-}
-
-void require_quiet(const CallArgs& args) {
-  if (!args.positional.empty()) break_graph("CD0501", "errstate with positional arguments");
-  if (!std::ranges::all_of(args.keywords,
-                           [](const Keyword& keyword) { return is_quiet(constant_object(keyword.value)); }))
-    break_graph("CD0501", "errstate that raises or calls");
-}
-
-ValuePtr error_state(Executor&, PyObject* callable, const CallArgs& args) {
-  require_quiet(args);
-  return std::make_shared<ErrorState>(PyRef::borrow(callable));
-}
-
-// What a function that numpy.errstate decorates puts into NumPy's context variable.
-ValuePtr error_settings(Executor& ex, PyObject* callable, const CallArgs& args) {
-  require_quiet(args);
-  return fold_call(ex, callable, args);
-}
-
 constexpr NumpySpecialRow kRows[] = {
-    {"numpy.errstate", error_state},
-    {"numpy._core.umath._make_extobj", error_settings},
     {"numpy.zeros", zeros},
     {"numpy.ones", ones},
     {"numpy.empty", zeros},

@@ -11,6 +11,7 @@
 #include "symbolic/tensors/data_numbers.h"
 #include "symbolic/tensors/frameworks.h"
 #include "symbolic/values/builtin_method.h"
+#include "symbolic/values/iterator.h"
 #include "symbolic/values/sequence.h"
 #include "symbolic/values/sym_int.h"
 #include "symbolic/values/value_tools.h"
@@ -116,8 +117,8 @@ class ArrayFlags final : public SymbolicValue {
   RecipePtr recipe_;
 };
 
-// x.flat: the elements in row-major order.
-class FlatArray final : public SymbolicValue {
+// x.flat: the elements in row-major order, and an iterator over them, which an index sets back to the beginning.
+class FlatArray final : public IteratorValue {
  public:
   explicit FlatArray(ValuePtr array) : array_(std::move(array)) {}
   PyTypeObject* type() const override {
@@ -126,7 +127,9 @@ class FlatArray final : public SymbolicValue {
   std::string describe() const override { return "flat of " + array_->describe(); }
   ValuePtr get_item(Executor& ex, const ValuePtr& key) override {
     require_known_rules(key);
+    if (as_sym(key)) position_ = 0;  // also where it is out of range
     const ValuePtr items = flat(ex)->get_item(ex, key);
+    position_ = 0;
     if (!dynamic_cast<NumpyValue*>(items.get())) return items;  // of constants
     // A copy, also where a slice would be a view.
     return array_of(items).is_scalar() ? items : call_method(ex, items, "copy");
@@ -139,20 +142,43 @@ class FlatArray final : public SymbolicValue {
     if (!graph::is_contiguous(*ex.graph().sym, array_of(array_).array_type()))
       break_graph("CD0503", "an assignment to flat of an array that is not row-major");
     flat(ex)->set_item(ex, key, value);
+    position_ = 0;
   }
   ValuePtr length(Executor& ex) override { return make_int(ex, array_of(array_).array_type().numel()); }
-  ValuePtr iterate(Executor& ex) override {
+  ValuePtr next(Executor& ex) override {
     const int64_t count =
         ex.graph().sym->specialize(array_of(array_).array_type().numel(), "iteration over an array");
-    return make_array_iterator(shared_from_this(), count);
+    return position_ < count ? flat(ex)->get_item(ex, ex.constant_int(position_++)) : nullptr;
   }
-  RecipePtr recipe(Executor& ex) override {
-    return first_recipe(
-        recipe_, call_recipe(library_object("builtins", "getattr"),
-                             {array_->recipe(ex), make_recipe(RecipeKind::kConstant, interned("flat"))}));
+  ValuePtr get_attribute(Executor& ex, PyObject* name) override {
+    const std::string_view text = PyUnicode_AsUTF8(name);
+    if (text == "base") return array_;
+    if (text == "index") return ex.constant_int(position_);
+    return text == "coords" ? place(ex) : IteratorValue::get_attribute(ex, name);
+  }
+
+ protected:
+  RecipePtr make_recipe_now(Executor& ex) override {
+    return advanced_recipe(
+        call_recipe(library_object("builtins", "getattr"),
+                    {array_->recipe(ex), make_recipe(RecipeKind::kConstant, interned("flat"))}),
+        position_);
   }
 
  private:
+  // The indices of the next element.
+  ValuePtr place(Executor& ex) {
+    const std::vector<graph::Sym>& sizes = array_of(array_).array_type().sizes;
+    std::vector<ValuePtr> indices(sizes.size());
+    int64_t rest = position_;
+    for (size_t d = sizes.size(); d-- > 0;) {
+      const int64_t size = ex.graph().sym->specialize(sizes[d], "iteration over an array");
+      if (size == 0) break_graph("CD0503", "coords of an array without elements");
+      indices[d] = ex.constant_int(d == 0 ? rest : rest % size);
+      rest /= size;
+    }
+    return make_tuple(ex, std::move(indices));
+  }
   // None, tuples and a single bool mean something else than to the array that `flat` is taken for.
   static void require_known_rules(const ValuePtr& key) {
     const graph::Value* array = graph_value(key);
@@ -162,7 +188,7 @@ class FlatArray final : public SymbolicValue {
   }
   ValuePtr flat(Executor& ex) { return call_method(ex, array_, "reshape", {ex.constant_int(-1)}); }
   ValuePtr array_;
-  RecipePtr recipe_;
+  int64_t position_ = 0;
 };
 
 constexpr PropertyRow kProperties[] = {

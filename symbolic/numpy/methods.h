@@ -34,7 +34,9 @@ struct NumpySpecialRow {
   const char* path;  // "numpy.asarray"
   NumpySpecial apply;
 };
-std::span<const NumpySpecialRow> numpy_factory_functions();  // factories.cpp
-std::span<const NumpySpecialRow> numpy_random_functions();   // random_generator.cpp
+std::span<const NumpySpecialRow> numpy_factory_functions();      // factories.cpp
+std::span<const NumpySpecialRow> numpy_random_functions();       // random_generator.cpp
+std::span<const NumpySpecialRow> numpy_error_state_functions();  // error_state.cpp
+std::span<const NumpySpecialRow> numpy_memory_functions();       // shared_memory.cpp
 
 }  // namespace cdynamo::symbolic

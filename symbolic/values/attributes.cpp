@@ -181,7 +181,7 @@ ValuePtr call_object_method(Executor& ex, std::string_view name, const ValuePtr&
     refuse_arguments_of_init(ex, self->type(), args);
     return ex.none();
   }
-  if (name == "__init_subclass__") return ex.none();
+  if (name == "__init_subclass__" && args.positional.empty() && args.keywords.empty()) return ex.none();
   if (name == "__eq__" || name == "__ne__") {
     require_count(ex, "__eq__", args, 1, 1);
     bool same = same_object(ex, self, args.positional[0]);
@@ -306,6 +306,7 @@ ValuePtr call_method_descriptor(Executor& ex, PyObject* descriptor, const ValueP
     return fold_call(ex, method.get(), args);
   }
   if (ValuePtr result = call_stream_method(ex, name, self, args)) return result;
+  if (ValuePtr result = call_cache_method(ex, name, self, args)) return result;
   break_graph("CD0212", std::string(of->tp_name) + "." + std::string(name));
 }
 

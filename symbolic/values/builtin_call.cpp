@@ -50,9 +50,9 @@ const Table& made_once(const Table*& kept, std::initializer_list<std::span<const
 
 const Table& functions() {
   static const Table* table = nullptr;
-  return made_once(table,
-                   {builtin_functions(), library_functions(), copy_functions(), json_functions(),
-                    introspection_functions(), class_functions(), output_functions(), warning_functions()});
+  return made_once(table, {builtin_functions(), library_functions(), copy_functions(), json_functions(),
+                           introspection_functions(), class_functions(), output_functions(),
+                           warning_functions(), decimal_functions()});
 }
 const Table& classes() {
   static const Table* table = nullptr;
@@ -123,7 +123,10 @@ ValuePtr call_class_method(Executor& ex, PyObject* callable, PyTypeObject* of, c
   }
   if (std::strcmp(name, "fromkeys") == 0 && PyType_IsSubtype(of, &PyDict_Type))
     return dict_from_keys(ex, of, args);
-  if (std::strcmp(name, "__init_subclass__") == 0) return ex.none();
+  if (std::strcmp(name, "__init_subclass__") == 0) {
+    if (!args.positional.empty() || !args.keywords.empty()) break_graph("CD0202", "object.__init_subclass__");
+    return ex.none();
+  }
   if (std::strcmp(name, "__prepare__") == 0 && of == &PyType_Type) return make_dict(ex, {});
   if (std::strcmp(name, "from_iterable") == 0 && itertools_name(of))
     return polyfill(ex, PythonSide::kItertoolsPolyfills, "chain_from_iterable")->call(ex, args);

@@ -8,6 +8,7 @@
 #include "symbolic/values/builtins.h"
 #include "symbolic/values/class_value.h"
 #include "symbolic/values/constant.h"
+#include "symbolic/values/context_var.h"
 #include "symbolic/values/data_bool.h"
 #include "symbolic/values/deque.h"
 #include "symbolic/values/dict.h"
@@ -232,6 +233,7 @@ constexpr BuiltinRow kClasses[] = {
     {"functools", "partial", make_partial},
     {"functools", "_lru_cache_wrapper", make_cache},
     {"weakref", "ref", make_weak_reference},
+    {"contextvars", "ContextVar", make_context_var},
     {"random", "Random", make_random_generator},
     {"array", "array", make_array},
     {"builtins", "bytearray", make_bytearray},

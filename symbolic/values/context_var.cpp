@@ -1,5 +1,7 @@
 #include "symbolic/values/context_var.h"
 
+#include <algorithm>
+
 #include "symbolic/capture/executor_state.h"
 #include "symbolic/capture/value_factories.h"
 #include "symbolic/interop/context_access.h"
@@ -61,12 +63,14 @@ const ValuePtr& ContextVarValue::current(Executor& ex) {
     add_guard(ex, GuardKind::kType, from, reinterpret_cast<PyObject*>(Py_TYPE(value.get())));
     current_ = ex.wrap(value.get(), from);
   }
+  initial_ = current_;
   return current_;
 }
 
 ValuePtr ContextVarValue::get(Executor& ex, const ValuePtr& fallback) {
   if (ValuePtr value = current(ex)) return value;
   if (fallback) return fallback;
+  if (!source) return default_;
   // An empty context gives the default, which a variable never changes.
   PyRef empty = checked(PyContext_New());
   if (PyContext_Enter(empty.get()) < 0) throw PythonError{};
@@ -79,38 +83,45 @@ ValuePtr ContextVarValue::get(Executor& ex, const ValuePtr& fallback) {
 
 ValuePtr ContextVarValue::set(Executor& ex, const ValuePtr& value) {
   // Whether NumPy raises is asked when compiled code is entered. What captured code makes itself asks for nothing.
-  if (is_numpy_error_settings(variable_.get()) && (value->source || !constant_object(value)))
+  if (source && is_numpy_error_settings(variable_.get()) && (value->source || !constant_object(value)))
     break_graph("CD0501", "errstate that may raise or call");
   const ValuePtr old = current(ex);
-  ex.changing(shared_from_this(), true);
+  ex.changing(shared_from_this(), source != nullptr);
   tokens_.push_back(std::make_shared<TokenValue>(old));
   current_ = value;
   return tokens_.back();
 }
 
 void ContextVarValue::reset(Executor& ex, const ValuePtr& token) {
-  // Other tokens may be used up, are of other variables, or leave what was set later.
-  if (tokens_.empty() || tokens_.back() != token)
-    break_graph("CD0212", "ContextVar.reset with another token");
-  ex.changing(shared_from_this(), true);
+  // Other tokens are used up, or of other variables.
+  const auto unused = std::ranges::find(tokens_, token);
+  if (unused == tokens_.end()) break_graph("CD0212", "ContextVar.reset with another token");
+  ex.changing(shared_from_this(), source != nullptr);
   current_ = static_cast<TokenValue&>(*token).old;
-  tokens_.pop_back();
+  tokens_.erase(unused);
 }
 
 ValuePtr ContextVarValue::get_attribute(Executor& ex, PyObject* name) {
   if (ValuePtr method = find_builtin_method(shared_from_this(), name, kContextVarMethods)) return method;
   if (PyUnicode_CompareWithASCIIString(name, "name") == 0)
-    return ex.constant(checked(PyObject_GetAttr(variable_.get(), name)));
+    return ex.constant(source ? checked(PyObject_GetAttr(variable_.get(), name)) : variable_);
   return builtin_attribute(ex, shared_from_this(), name);
 }
 
+PyRef ContextVarValue::hash_key(Executor&) {
+  if (source) return variable_;
+  if (!identity_) identity_ = checked(PyObject_CallNoArgs(reinterpret_cast<PyObject*>(&PyBaseObject_Type)));
+  return identity_;
+}
+
 RecipePtr ContextVarValue::recipe(Executor&) {
+  if (!source) break_graph("CD0211", "ContextVar that captured code has made");
   if (!recipe_) recipe_ = source_recipe(source);
   return recipe_;
 }
 
 void ContextVarValue::emit_effects(Executor& ex) {
-  if (tokens_.empty()) return;
+  if (!source || current_ == initial_) return;
   Effect effect{.kind = EffectKind::kCall};
   static PyObject* function = nullptr;
   if (!function) function = PyObject_GetAttrString(reinterpret_cast<PyObject*>(&PyContextVar_Type), "set");
@@ -120,8 +131,16 @@ void ContextVarValue::emit_effects(Executor& ex) {
 }
 
 void ContextVarValue::forget() {
-  current_ = nullptr;
+  current_ = initial_ = default_ = nullptr;
   tokens_.clear();
+}
+
+ValuePtr make_context_var(Executor& ex, const CallArgs& args) {
+  const std::vector<ValuePtr> given = bind_arguments(ex, "ContextVar", args, {"name", "*default?"});
+  if (args.positional.size() != 1) break_graph("CD0216", "class ContextVar");
+  PyRef name = string_argument(ex, given[0]);
+  if (!PyUnicode_CheckExact(name.get())) break_graph("CD0216", "class ContextVar");
+  return std::make_shared<ContextVarValue>(std::move(name), given[1]);
 }
 
 ValuePtr wrap_context_var(Executor& ex, PyObject* object, const SourcePtr& source) {

@@ -13,32 +13,39 @@ class ContextVarValue final : public SymbolicValue {
     source = std::move(from);
   }
 
+  // One that captured code makes, which does not leave it; default_value null: it has none.
+  ContextVarValue(PyRef name, ValuePtr default_value)
+      : variable_(std::move(name)), is_read_(true), default_(std::move(default_value)) {}
+
   PyTypeObject* type() const override { return &PyContextVar_Type; }
   std::string describe() const override { return "ContextVar"; }
-  PyObject* real_object() const override { return variable_.get(); }
-  PyRef hash_key(Executor&) override { return variable_; }
-  PyRef materialize(Executor&) override { return variable_; }
+  PyObject* real_object() const override { return source ? variable_.get() : nullptr; }
+  PyRef hash_key(Executor& ex) override;
+  PyRef materialize(Executor&) override { return source ? variable_ : PyRef(); }
   std::optional<bool> truth(Executor&) override { return true; }
   ValuePtr get_attribute(Executor& ex, PyObject* name) override;
   RecipePtr recipe(Executor& ex) override;
   void emit_effects(Executor& ex) override;
   void forget() override;
 
+  const ValuePtr& current(Executor& ex);  // null: the context has none
   // Null: the context has none, and there is no default.
   ValuePtr get(Executor& ex, const ValuePtr& fallback);
   ValuePtr set(Executor& ex, const ValuePtr& value);  // the token
   void reset(Executor& ex, const ValuePtr& token);
 
  private:
-  const ValuePtr& current(Executor& ex);  // null: the context has none
-
-  PyRef variable_;
+  PyRef variable_;  // of one that is made here its name
   bool is_read_ = false;
-  ValuePtr current_;
+  ValuePtr default_;
+  PyRef identity_;  // of one that is made here: stands for it as a key
+  ValuePtr current_, initial_;
   std::vector<ValuePtr> tokens_;  // of what has been set and not reset
   RecipePtr recipe_;
 };
 
+ValuePtr make_context_var(Executor& ex,
+                          const CallArgs& args);  // contextvars.ContextVar(name, *, default=...)
 ValuePtr wrap_context_var(Executor& ex, PyObject* object, const SourcePtr& source);  // null: it is none
 
 }  // namespace cdynamo::symbolic

@@ -100,6 +100,25 @@ class LiveSequenceIterator final : public LiveIterator {
   bool exhausted_ = false;
 };
 
+// itertools.count
+class LiveCountIterator final : public LiveIterator {
+ public:
+  using LiveIterator::LiveIterator;
+  ValuePtr step(Executor& ex) override {
+    if (!next_) {
+      const PyRef first = upcoming_item(object(), 0);
+      if (!first) break_graph("CD0211", "a count that has gone far");
+      next_ = ex.wrap(first.get(), numbered_source(SourceKind::kUpcoming, source, 0));
+    }
+    ValuePtr given = next_;
+    next_ = binary_operation(ex, kNbAdd, next_, ex.constant_int(1));
+    return given;
+  }
+
+ private:
+  ValuePtr next_;
+};
+
 class LiveEntriesIterator final : public LiveIterator {
  public:
   using LiveIterator::LiveIterator;
@@ -210,12 +229,14 @@ ValuePtr wrap_caller(Executor& ex, PyObject* object, const SourcePtr& source) {
 
 ValuePtr wrap_iterator(Executor& ex, PyObject* object, const SourcePtr& source) {
   // In a loop that Python turns its iterator stays Python's: the piece between two items is compiled once.
-  if (ex.state().request.loops || source->kind == SourceKind::kConstant || !is_known_inside(object))
-    return nullptr;
+  const bool is_unknown = source->kind == SourceKind::kConstant &&
+                          iterator_kind(object) != IteratorKind::kCount;  // a library's own
+  if (ex.state().request.loops || is_unknown || !is_known_inside(object)) return nullptr;
   guard_exact_type(ex, object, source);
   switch (iterator_kind(object)) {
     case IteratorKind::kSequence: return std::make_shared<LiveSequenceIterator>(object, source);
     case IteratorKind::kEntries: return std::make_shared<LiveEntriesIterator>(object, source);
+    case IteratorKind::kCount: return std::make_shared<LiveCountIterator>(object, source);
     default: break;
   }
   add_guard(ex, GuardKind::kEquals, numbered_source(SourceKind::kIteratorPart, source, kInnerIterators),

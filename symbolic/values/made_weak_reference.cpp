@@ -5,7 +5,9 @@
 
 #include "symbolic/capture/executor_state.h"
 #include "symbolic/capture/value_factories.h"
+#include "symbolic/values/attributes.h"
 #include "symbolic/values/builtin_method.h"
+#include "symbolic/values/class_value.h"
 #include "symbolic/values/list.h"
 #include "symbolic/values/set.h"
 #include "symbolic/values/tuple.h"
@@ -32,6 +34,7 @@ class Search {
     if (!seen_.insert(holder.get()).second) return false;
     check_stack();
     if (auto* object = dynamic_cast<UserObjectValue*>(holder.get())) return is_in_object(*object);
+    if (auto* cls = dynamic_cast<ClassValue*>(holder.get())) return is_in_class(cls->real_object());
     if (auto* dict = dynamic_cast<DictValue*>(holder.get())) return is_in_dict(*dict);
     if (auto* list = dynamic_cast<ListValue*>(holder.get()))
       return is_in_any(list->known_items()) || is_in_any(list->known_appended());
@@ -50,7 +53,22 @@ class Search {
       return is_in(entry.value) || (entry.value && is_in(entry.key));
     });
   }
+  // A function in a class that captured code has made.
+  bool is_in_class(PyObject* cls) {
+    const auto& stand_ins = ex_.state().made_classes.stand_ins;
+    const auto wanted = stand_ins.find(wanted_);
+    if (wanted == stand_ins.end() || !cls || !ex_.state().made_classes.values.contains(cls)) return false;
+    PyObject* mro = reinterpret_cast<PyTypeObject*>(cls)->tp_mro;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(mro); ++i) {
+      const PyRef entries = own_entries(reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(mro, i)));
+      const PyRef objects = checked(PyMapping_Values(entries.get()));
+      for (Py_ssize_t at = 0; at < PyList_GET_SIZE(objects.get()); ++at)
+        if (PyList_GET_ITEM(objects.get(), at) == wanted->second.get()) return true;
+    }
+    return false;
+  }
   bool is_in_object(const UserObjectValue& object) {
+    if (is_in_class(reinterpret_cast<PyObject*>(object.type()))) return true;
     if (object.known_instance_dict() && is_in_dict(*object.known_instance_dict())) return true;
     return is_in(object.storage()) ||
            std::ranges::any_of(object.known_slots(), [&](const auto& slot) { return is_in(slot.second); });
@@ -62,16 +80,93 @@ class Search {
 
 // ---- callbacks
 
-bool is_of_container(Executor& ex, const ValuePtr& callback) {
+// WeakMethod's own calls what the program has given, which its closure holds.
+bool calls_nothing(Executor& ex, const ValuePtr& callback) {
+  const ValuePtr code = callback->get_attribute(ex, interned("__code__"));
+  PyObject* real = code->real_object() ? code->real_object() : constant_object(code);
+  if (!real || !PyCode_Check(real)) return false;
+  const PyRef names = checked(PyCode_GetFreevars(reinterpret_cast<PyCodeObject*>(real)));
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(names.get()); ++i)
+    if (PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(names.get(), i), "callback") == 0)
+      return is_none(callback->get_attribute(ex, interned("__closure__"))
+                         ->get_item(ex, ex.constant_int(i))
+                         ->get_attribute(ex, interned("cell_contents")));
+  return false;
+}
+
+// Changes nothing but the container, or the reference, that it is of.
+bool is_of_library(Executor& ex, const ValuePtr& callback) {
   if (callback->type() != &PyFunction_Type) return false;
+  static constexpr const char* kWeakMethod = "WeakMethod.__new__.<locals>._cb()";
   static constexpr const char* kNames[] = {"WeakKeyDictionary.__init__.<locals>.remove()",
                                            "WeakValueDictionary.__init__.<locals>.remove()",
-                                           "WeakSet.__init__.<locals>._remove()"};
+                                           "WeakSet.__init__.<locals>._remove()", kWeakMethod};
   const std::string name = callback->describe();
   if (std::ranges::none_of(kNames, [&](const char* known) { return name == known; })) return false;
   const PyRef module = string_argument(ex, callback->get_attribute(ex, interned("__module__")));
-  return PyUnicode_CompareWithASCIIString(module.get(), "weakref") == 0 ||
-         PyUnicode_CompareWithASCIIString(module.get(), "_weakrefset") == 0;
+  const bool is_own = PyUnicode_CompareWithASCIIString(module.get(), "weakref") == 0 ||
+                      PyUnicode_CompareWithASCIIString(module.get(), "_weakrefset") == 0;
+  return is_own && (name != kWeakMethod || calls_nothing(ex, callback));
+}
+
+// ---- what outlives the captured code
+
+// Neither an argument, which dies with the call where its caller does not hold it, nor what only such an argument leads to.
+bool outlives_call(const SourcePtr& source) {
+  const Source* root = source.get();
+  for (; root->base; root = root->base.get())
+    if (root->kind == SourceKind::kUpcoming) return false;
+  switch (root->kind) {
+    case SourceKind::kGlobal:
+    case SourceKind::kBuiltin:
+    case SourceKind::kModuleGlobal:
+    case SourceKind::kClosure:
+    case SourceKind::kClosureCell:
+    case SourceKind::kFunction:
+    case SourceKind::kConstant: return true;
+    default: return false;
+  }
+}
+
+// Whether what is returned or written to holds the value. `by_arguments`: what an argument leads to counts as well.
+bool is_kept(Executor& ex, const ValuePtr& value, const ValuePtr& returned, bool by_arguments) {
+  const Executor::State& state = ex.state();
+  Search search(ex, value);
+  if (search.is_in(returned)) return true;
+  for (const auto& [name, assigned] : state.globals)
+    if (search.is_in(assigned)) return true;
+  return !state.let_go_of_holder && std::ranges::any_of(state.mutated, [&](const ValuePtr& holder) {
+    return holder->source && (by_arguments || outlives_call(holder->source)) && search.is_in(holder);
+  });
+}
+
+// Where an argument alone may hold it, it dies after the call: the reference is there by then if something else holds it.
+bool outlives_root(Executor& ex, const ValuePtr& reference, const ValuePtr& returned) {
+  const ValuePtr& object = static_cast<WeakReferenceValue&>(*reference).referent();
+  const auto is_reference_kept = [&] { return is_kept(ex, reference, returned, false); };
+  if (!object->source)
+    return is_kept(ex, object, returned, false) ||
+           (is_kept(ex, object, returned, true) && is_reference_kept());
+  const PyRef live = object->real_object() ? PyRef::borrow(object->real_object())
+                                           : follow(*object->source, ex.state().request.roots);
+  if (ex.state().let_go_of_holder || ex.state().let_go.contains(live.get())) return false;
+  return outlives_call(object->source) || is_reference_kept();
+}
+
+bool is_alive(Executor& ex, const ValuePtr& object) {
+  if (object->source) return !may_have_died(ex, object);
+  Search search(ex, object);
+  const auto is_in = [&](const ValuePtr& holder) { return search.is_in(holder); };
+  return any_held(ex, is_in) || is_kept(ex, object, nullptr, true);
+}
+
+void watch(Executor& ex, const ValuePtr& reference, const ValuePtr& object) {
+  // Python calls those of one object in the order in which they were made, the last one first.
+  const bool is_watched = std::ranges::any_of(ex.state().watched_references, [&](const ValuePtr& other) {
+    return static_cast<WeakReferenceValue&>(*other).referent() == object;
+  });
+  if (is_watched || ex.isolated_region()) break_graph("CD0224", object->describe() + ", with a callback");
+  ex.state().watched_references.push_back(reference);
 }
 
 ValuePtr initialize(Executor& ex, const ValuePtr&, const CallArgs&) { return ex.none(); }
@@ -94,6 +189,14 @@ bool is_held(Executor& ex, const ValuePtr& object) {
   return std::ranges::any_of(state.mutated, is_in);
 }
 
+void require_watched_alive(Executor& ex, const ValuePtr* returned) {
+  for (const ValuePtr& reference : ex.state().watched_references) {
+    const ValuePtr& object = static_cast<WeakReferenceValue&>(*reference).referent();
+    if (returned ? !outlives_root(ex, reference, *returned) : !is_alive(ex, object))
+      break_graph("CD0224", object->describe() + ", which may have died, and has a callback");
+  }
+}
+
 WeakReferenceValue* made_reference_in(const ValuePtr& value) {
   const ValuePtr& storage = builtin_storage(value);
   return dynamic_cast<WeakReferenceValue*>((storage ? storage : value).get());
@@ -109,10 +212,11 @@ ValuePtr made_weak_reference(Executor& ex, const ValuePtr& object) {
 }
 
 ValuePtr make_weak_reference_with(Executor& ex, const ValuePtr& object, const ValuePtr& callback) {
-  if (!is_of_container(ex, callback)) break_graph("CD0224", object->describe() + ", with a callback");
+  const bool is_of_program = !is_of_library(ex, callback);
   if (!object->source) made_weak_reference(ex, object);  // that there is one shows that the object is watched
   auto reference = std::make_shared<WeakReferenceValue>(object, callback);
   ex.state().cyclic[reference.get()] = reference;
+  if (is_of_program) watch(ex, reference, object);
   return reference;
 }
 

@@ -1,5 +1,6 @@
-// weakref.ref(object) where captured code makes it anew: of an object that it has made itself, or with the callback by which one
-// of weakref's containers drops an entry. Any other callback is the program's own code, for which Python says when it runs.
+// weakref.ref(object) where captured code makes it anew: of an object that it has made itself, or with a callback: the one by which
+// weakref's own containers drop an entry, or a WeakMethod notes that it is dead, or one of the program's own. For the latter Python says
+// when it runs: its object is watched from then on, and where it may have died the graph breaks, so that it dies in Python.
 #pragma once
 
 #include "symbolic/capture/value.h"
@@ -39,6 +40,10 @@ WeakReferenceValue* made_reference_in(const ValuePtr& value);
 
 // Whether the object, which captured code has made, is held by a local of a frame that runs, or by what that holds.
 bool is_held(Executor& ex, const ValuePtr& object);
+
+// After a step: breaks the graph where an object may have died for which a callback of the program's waits. `returned`: what the root
+// returns, where it does; null: it goes on.
+void require_watched_alive(Executor& ex, const ValuePtr* returned);
 
 // One of weakref's containers: breaks the graph where an entry may have gone with its object.
 void require_live_entries(Executor& ex, const ValuePtr& container);

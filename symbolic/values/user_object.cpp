@@ -70,8 +70,14 @@ RecipePtr AttributeDict::recipe(Executor& ex) {
 
 namespace {
 
-// threading.local: its __dict__ is the thread's own. What extends it may run its __init__ when a thread first asks.
-bool is_thread_local(const PyTypeObject* type) { return std::string_view(type->tp_name) == "_thread._local"; }
+// threading.local: its __dict__ is the thread's own. What extends it runs its __init__, where it has one, when a thread first asks.
+bool is_thread_local(const PyTypeObject* type) {
+  static PyTypeObject* local = nullptr;
+  if (!local) local = reinterpret_cast<PyTypeObject*>(library_object("_thread", "_local"));
+  if (!local || type->tp_getattro != local->tp_getattro || type->tp_setattro != local->tp_setattro)
+    return false;
+  return type == local || type->tp_init == PyBaseObject_Type.tp_init;
+}
 
 bool has_instance_dict(PyTypeObject* type) {
   if (is_thread_local(type)) return true;

@@ -35,11 +35,11 @@ PyRef live_referent(Executor& ex, const ValuePtr& value) {
   return PyRef::borrow(value->real_object());
 }
 
-// What a reference leads to; null: the value is none.
+// What a reference leads to, whatever a subclass has for its __call__; null: the value is none.
 ValuePtr referent_in(Executor& ex, const ValuePtr& value) {
+  if (WeakReferenceValue* made = made_reference_in(value)) return made->call(ex, {});
   auto* object = dynamic_cast<UserObjectValue*>(value.get());
-  const bool is_reference = made_reference_in(value) || (object && is_weak_reference(*object));
-  return is_reference ? value->call(ex, {}) : nullptr;
+  return object && is_weak_reference(*object) ? call_weak_reference(ex, *object, {}) : nullptr;
 }
 
 }  // namespace
@@ -94,7 +94,7 @@ ValuePtr compare_weak_references(Executor& ex, const ValuePtr& reference, int py
   if (py_op != Py_EQ && py_op != Py_NE) return nullptr;
   const ValuePtr others = referent_in(ex, other);
   if (!others) return nullptr;
-  const ValuePtr mine = reference->call(ex, {});
+  const ValuePtr mine = referent_in(ex, reference);
   // Two of dead objects are equal where they are the same reference.
   if (is_none(mine) || is_none(others)) refuse(Py_None);
   return compare_operation(ex, py_op, mine, others);

@@ -346,8 +346,22 @@ def test_nothing_keeps_what_capture_makes_alive():
     assert not [o for o in gc.get_objects() if type(o) is type and o.__qualname__.endswith("program.<locals>.A")]
 
 
+class Empty:
+    __slots__ = ()
+
+    def __init_subclass__(cls):
+        pass
+
+
+def of_empty(x):
+    class A(Empty):
+        value = x
+
+    return A.value
+
+
 def test_the_report_names_the_class():
     with pytest.raises(cdynamo.GraphBreakError, match="class definition A, whose base has an __init_subclass__"):
-        cdynamo.optimize(registered, fullgraph=True)(1)
+        cdynamo.optimize(of_empty, fullgraph=True)(1)
     with pytest.raises(cdynamo.GraphBreakError, match=r"class definition A, which leaves(.|\n)*class A:"):
         cdynamo.optimize(returned, fullgraph=True)(1)

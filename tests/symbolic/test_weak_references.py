@@ -215,8 +215,9 @@ def test_a_new_object_dies_in_its_turn(compiled):
 
 def test_what_keeps_no_reference_breaks_the_graph(compiled):
     def with_callback(log):
-        node = ROOT
-        return weakref.ref(node, log.append)() is ROOT
+        node = Node(3)
+        reference = weakref.ref(node, log.append)
+        return reference() is node
 
     def no_longer_held(log):
         node = Node(3)
