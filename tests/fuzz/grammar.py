@@ -138,6 +138,11 @@ BLOCKS = [
     "@dataclasses.dataclass\nclass Own:\n    a: int\n    b: list = dataclasses.field(default_factory=list)\n\n    def __len__(self):\n        return {I}\nown = Own({I}, {L})\nBODY\nlog.append((own == Own({I}), own.a, own.b, bool(own)))",
     "class Own(Broken):\n    def again(self):\n        return {V}, self.args\ntry:\n    BODY\n    raise Own({V}, extra={I})\nexcept {K} as error:\n    log.append((type(error).__name__, isinstance(error, Own) and error.again()))\n    BODY",
     "class Own(enum.Enum):\n    A = 1\n    B = 2\nlog.append(Own({I} % 3).name)\nBODY\nlog.append([each.value for each in Own])",
+    "class Own(typing.NamedTuple):\n    a: int\n    b: object = {V}\n\n    def both(self):\n        return self.b, {V}\nown = Own({I})\nBODY\nlog.append((own, own.both(), own._replace(b={V}), own == ({I}, 1), Own._fields))",
+    "made = Item({V})\nlook = weakref.ref(made, lambda dead: log.append('dead'))\nBODY\nlog.append(look() is made)\ndel made\nlog.append(look() is None)",
+    "made = Item({V})\nlook = weakref.WeakMethod(made.bump, lambda dead: log.append('dead'))\nBODY\nlog.append(look()({I}))\ndel made\nlog.append(look() is None)",
+    "made = Item({V})\nlook = weakref.finalize(made, log.append, {V})\nBODY\nlog.append(look.alive)\ndel made\nlog.append(look.alive)",
+    "@functools.lru_cache(maxsize={I} % 3)\ndef own(v, w=1):\n    return v, {V}\nlog.append([own({I}), own({I}), own({I}, w={I})])\nBODY\nlog.append((own({I}), tuple(own.cache_info())))",
 ]  # fmt: skip
 
 # What uses a function that was just made.
@@ -151,6 +156,7 @@ DEFINITIONS = [
     "def {+F}(v, w={I}):\n    BODY\n    return {V}",
     "def {+F}(v=None, *args, w={I}, **named):\n    BODY\n    return {V}",
     "@decorated\ndef {+F}(v, w=1):\n    BODY\n    return {V}",
+    "@np.errstate(all='ignore')\ndef {+F}(v, w=1):\n    BODY\n    return {V}",
     "def {+F}(v, w={I}):\n    if w <= 0:\n        return {V}\n    BODY\n    return SELF(v, w=min(w, 4) - 1)",
     "def {+G}(w=2):\n    for v in range(min(w, 4)):\n        BODY\n        yield {V}",
     "def {+G}(w=2):\n    yield {V}\n    BODY\n    yield from {L}[:3]",

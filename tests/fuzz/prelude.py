@@ -12,6 +12,8 @@ import math
 import operator
 import sys
 import types
+import typing
+import weakref
 
 import numpy as np
 
@@ -24,7 +26,7 @@ except ImportError:
 
 __all__ = [
     "BREAKER", "Broken", "Color", "Item", "Managed", "Pair", "Record", "apply", "cdynamo", "collections", "contextlib", "dataclasses", "decorated", "enum",
-    "fails", "functools", "gives_back", "itertools", "left_alone", "managed", "marked", "math", "np", "operator", "steps", "sys", "torch", "twice", "types",
+    "fails", "functools", "gives_back", "itertools", "left_alone", "managed", "marked", "math", "np", "operator", "steps", "sys", "torch", "twice", "types", "typing", "weakref",
     *(["Net", "Scale"] if torch else []),
 ]  # fmt: skip
 

@@ -11,7 +11,7 @@ from fuzz import grammar
 
 FIELD = re.compile(r"\{(\+?)([A-Za-z])\}")
 # Names of a row that each use of it has for itself.
-OWN_NAME = re.compile(r"\b(fuel|produced|stack|group|error|made|Local)\b")
+OWN_NAME = re.compile(r"\b(fuel|produced|stack|group|error|made|look|Local)\b")
 KINDS = ("python", "numpy", "torch", "training", "modules")
 
 
