@@ -1,7 +1,7 @@
 """The grammar of random programs, as tables. Add a row, and programs contain it.
 
 A row is Python text with fields: `{I}` is an expression of kind I, `{i}` a variable of that kind that there is, `{+i}` one to assign to
-(a new one or one that there is). Kinds: I int, B bool, S str, L list, T tuple, D dict, O Item, Z iterator, A array or tensor, V anything, F function,
+(a new one or one that there is). Kinds: I int, B bool, S str, L list, T tuple, D dict, O Item, Z iterator, A array or tensor, V anything, R a generator of random numbers of NumPy's, F function,
 G generator function, K an exception's class. In rows of several lines a line `BODY` stands for random statements, indented as it is, and
 `LOOP` for statements among which `break` and `continue` may be. Other braces stand for themselves.
 """
@@ -21,6 +21,7 @@ SHORT = {
     "V": ["None", "{i}", "'v'", "{l}", "{o}", "2.5"],
     "K": ["ValueError", "KeyError", "Broken", "(TypeError, IndexError)", "Exception", "ZeroDivisionError", "RuntimeError", "LookupError"],
     "A": [],
+    "R": ["RNG"],
 }  # fmt: skip
 
 EXPRESSIONS = {
@@ -212,16 +213,26 @@ NUMPY = {
         "np.take({A}, [0, 1])", "{A}.ravel('F')", "{A}[range({A}.shape[0])]", "np.unique({A}, return_inverse=True)[1]", "np.unique({A}, return_counts=True)[1]", "np.repeat({A}, np.arange({A}.shape[0]) % 2, axis=0)", "np.compress({A} > 0, {A})", "np.bincount(np.abs({A}).astype(int).ravel() % 7)", "{A}.flatten('F')[:4]", "np.eye(3) @ {A}.T", "np.count_nonzero({A})", "{A}.ravel()", "{A}.std()", "np.float32({I}) * {A}", "np.tile({A}, 2)[..., :3]", "np.isnan({A})", "np.unique({A})", "np.cumsum({A})", "np.logical_not({A} > 0)", "{A}.swapaxes(0, -1)", "np.broadcast_to({A}, (2, 3))", "np.mod({A}, 4)", "np.floor({A} / 2)",
         "np.clip({A}, 0, {A})", "np.hstack([{a}, {a}])[..., 1:4]", "np.repeat({A}, 2)[:6]", "np.add.reduce({A})", "np.prod({A}[:1] % 2)", "np.nan_to_num({A})", "np.median({A})", "np.trunc({A} / 3)", "np.int64({I}) + {A}", "np.square({A})", "np.negative({A})", "np.split({A}.ravel(), 1)[0]",
         "np.pad({A}, 1)", "np.pad({A}[1:], ((1, 0), (0, 1)))", "np.concatenate([{a}[..., 1:], {a}[..., :1]], -1)", "np.concatenate([np.zeros_like({a}[:1]), {A}[:-1]])",
+        "{A}.view(np.int16)", "{A}.view(np.uint8)", "{A}.view(np.float32)", "{A}.astype(np.int32).view(np.int16)", "{A}.astype(np.int16).view(np.int32)", "{A}.astype(np.float16)", "{A}.astype(np.float16).view(np.int16)", "{A}.astype(np.uint8).view(np.int64)", "{A}.flat[{I}]", "{A}.flat[1:3]", "np.array(list({A}.flat))",
+        "{R}.normal(size=3)", "{R}.normal({I}, 2, {A}.shape)", "{R}.normal({A})", "{R}.standard_normal((2, 3), dtype=np.float32)", "{R}.random()", "{R}.random(3)", "{R}.random({A}.shape)", "{R}.integers({I}, 9)", "{R}.integers(9, size=(2, 3))", "{R}.integers({A}.shape[0], size=3, dtype=np.int16)", "{R}.uniform(-1, {I}, 3)", "{R}.uniform(size={A}.shape)",
+        "{R}.permutation({A})", "{R}.permutation({I})", "{R}.permuted({A}, axis=0)", "{R}.choice({A})", "{R}.choice({I}, 2)", "{R}.choice({A}, 2, replace=False)", "{R}.exponential(size=2)", "({A} + {R}.normal() * 2)", "{A}[{R}.permutation({A}.shape[0])]",
+        "np.random.normal(size=3)", "np.random.rand(2, 3)", "np.random.randn(3)", "np.random.random()", "np.random.randint(0, 7, 3)", "np.random.uniform({I}, 9)", "np.random.permutation({A})", "np.random.choice({A}.ravel())", "np.random.RandomState({I}).rand(3)",
     ],
     "I": ["{A}.size", "int(np.prod({A}.shape))", "np.ndim({A})"],
     "V": ["(lambda q: q.size and q.strides)({A})", "np.float64({I})", "{A}.flags['C_CONTIGUOUS']", "(lambda q: q.size and q.T.strides)({A})"],
+    "L": ["{R}.integers(5, size=2).tolist()", "list({A}.flat)[:4]"],
+    "R": ["{r}", "{r}", "RNG", "np.random.default_rng({I})", "np.random.default_rng({R})", "({R} if {B} else {R})", "{R}.spawn(1)[0]", "np.random.Generator(np.random.MT19937({I}))"],
 }  # fmt: skip
 # Not resize(): it asks how many references there are, and whether the memory is NumPy's own.
-NUMPY_STATEMENTS = ["np.add({A}, 1, out={a})", "np.add({A}, 1, out={a}, where={a} > {I})", "{a}[range(2)] = {I}", "np.multiply({a}, {A}, out={a})", "{a}.sort()", "{a}.fill({I})", "np.copyto({a}, {A})", "{a}.T[0] = {I}", "{a}.shape = (-1,)", "np.put({a}, [0], {I})", "{a}.ravel()[0] = {I}", "np.add.at({a}, [0, 0], 1)", "{a}.flat[0] = {I}"]  # fmt: skip
+NUMPY_STATEMENTS = ["np.add({A}, 1, out={a})", "np.add({A}, 1, out={a}, where={a} > {I})", "{a}[range(2)] = {I}", "np.multiply({a}, {A}, out={a})", "{a}.sort()", "{a}.fill({I})", "np.copyto({a}, {A})", "{a}.T[0] = {I}", "{a}.shape = (-1,)", "np.put({a}, [0], {I})", "{a}.ravel()[0] = {I}", "np.add.at({a}, [0, 0], 1)", "{a}.flat[0] = {I}", "{a}.flat[1:] = {I}", "{a}.flat = {A}", "{a}.view(np.int16)[..., 0] = {I}", "{a}.view(np.uint8)[..., :1] = {I}", "{a}.view(np.int32)[0] += 1", "{+a} = {a}.view(np.int16)", "{+a} = {a}.view(np.float32)", "{R}.shuffle({a})", "{R}.shuffle({a}, axis=-1)", "{R}.shuffle({l})", "np.random.shuffle({a})", "np.random.seed(abs({I}))", "{+r} = {R}", "log.append({R}.random())", "log.append({R}.integers({I}, size=2))", "{R}.random(out={a})", "{o}.v = {R}", "{+i} = int({R}.integers(4))", "{a} += {R}.normal(size={a}.shape)"]  # fmt: skip
 NUMPY_BLOCKS = [
     "with np.errstate(all='ignore'):\n    BODY",
     "for {+i} in np.ndindex({I} % 3 + 1):\n    LOOP",
     "for {+v} in np.arange({I} % 4):\n    LOOP",
+    "for {+t}, {+v} in np.ndenumerate({A}):\n    LOOP",
+    "for {+v} in {A}.flat:\n    LOOP",
+    "for {+i} in range({I} % 4):\n    {+a} = {R}.normal(size=({I} % 3, 2))\n    LOOP",
+    "if {R}.random() < 0.5:\n    BODY\nelse:\n    BODY",
 ]
 
 TORCH = {
@@ -318,6 +329,13 @@ VALUES = {
         "map(abs, [1, -2])",
         "(v for v in [3, 4])",
         "iter({1, 2})",
+    ],
+    "r": [
+        "np.random.default_rng(3)",
+        "np.random.default_rng(3)",
+        "RNG",
+        "np.random.Generator(np.random.MT19937(5))",
+        "np.random.Generator(np.random.Philox(1))",
     ],
 }
 SHAPES = {
