@@ -246,6 +246,9 @@ TORCH = {
         "torch.vmap(lambda q: q * {I} + q.sum())({A})", "torch.vmap(lambda q: (q * {A}).sum())({A})", "torch.vmap(lambda q: q.cumsum(0) if q.dim() else q - 1)({A})", "torch.vmap(lambda q: torch.where(q > {I}, q, -q), out_dims=-1)({A})",
         "{A}.norm(dim=-1)", "torch.IntTensor([{I}, 2])",
         "{A}.cfloat()", "({A} * 1j).imag", "({A}.cfloat() * (1 + 2j)).abs()", "torch.complex({A}.float(), {A}.float()).conj()", "torch.view_as_real({A}.cfloat())", "torch.fft.rfft({A}.float()).real", "({A} + {I}j)", "torch.view_as_complex(torch.stack([{A}.float(), {A}.float()], -1))",
+        "{A}.view(torch.int16)", "{A}.view(torch.uint8)", "{A}.view(torch.int32)", "{A}.view(torch.float64)", "{A}.int().view(torch.int16)", "{A}.float().view(torch.uint8)", "{A}.int().view(torch.int64)", "{A}.to(torch.uint8).view(torch.int32)", "{A}.bfloat16()", "{A}.half()", "{A}.bfloat16().view(torch.int16)", "{A}.short().view(torch.bfloat16)",
+        "(lambda q: torch.nn.functional.binary_cross_entropy(q.sigmoid(), (q > {I}).float()))({A}.float())", "(lambda q: torch.nn.functional.cross_entropy(q, q.argmax(-1), weight=torch.arange(1.0, 4), label_smoothing=0.25))({A}.float())", "torch.nn.functional.cross_entropy({A}.float(), {A}.float().softmax(-1), torch.arange(1.0, 4), reduction='none')",
+        "torch.nn.functional.cross_entropy({A}.float(), {A}.long(), ignore_index=1, label_smoothing=0.5)", "torch.nn.functional.instance_norm({A}.float().reshape(1, 3, -1), eps=1.0)", "Bent.apply({A}.float())", "torch.func.grad(lambda q: Bent.apply(q).sum() * {I})({A}.float())", "torch.vmap(torch.func.grad(lambda q: Bent.apply(q).sum()))({A}.float())", "torch.vmap(lambda q: Bent.apply(q) + {I})({A}.float())",
     ],
     "I": ["{A}.dim()", "{A}.numel()", "{A}.size(0)", "{A}.storage_offset()"],
     "B": ["{A}.is_contiguous()", "{A}.is_floating_point()", "{A}.requires_grad", "torch.is_grad_enabled()", "torch.is_tensor({V})"],
@@ -253,12 +256,16 @@ TORCH = {
 }  # fmt: skip
 TORCH_STATEMENTS = [
     "{a}.add_({A})", "{a}.mul_(2)", "{a}.zero_()", "{a}.copy_({A})", "{a}.view(-1)[0] = {I}", "{a}.t_()", "{a}.relu_()", "{a}.clamp_({I}, 5)", "{a}[0].add_({I})", "{a}.T.mul_({A})", "{a}.fill_({I})", "{a}.masked_fill_({A} > 0, {I})", "torch.add({A}, 1, out={a})", "{a}.sub_({A}[0])", "{a}.neg_()",
-    "{a}.unsqueeze_(0)", "{a}.index_fill_(0, torch.tensor([0]), {I})", "{a}.squeeze_()", "{a}.detach().add_(1)", "{a}.narrow(0, 0, 1).fill_({I})", "{a}.index_add_(0, torch.tensor([0]), {A}[:1])", "{a}.diagonal().zero_()", "{a}.data.add_(1)", "{a}.expand(2, -1, -1)[0].add_(1)",
+    "{a}.unsqueeze_(0)", "{a}.index_fill_(0, torch.tensor([0]), {I})", "{a}.squeeze_()", "{a}.detach().add_(1)", "{a}.narrow(0, 0, 1).fill_({I})", "{a}.index_add_(0, torch.tensor([0]), {A}[:1])", "{a}.diagonal().zero_()", "{a}.data.add_(1)", "{a}.expand(2, -1, -1)[0].add_(1)", "{a}.gt_({A})", "{a}.eq_({I})", "{a}.ne_({A})", "{a}.le_({A}[0])", "{a}.logical_not_()", "{a}.logical_and_({A})",
+    "{a}.view(torch.int16)[..., 0] = {I}", "{a}.view(torch.uint8)[..., :1].fill_({I})", "{a}.view(torch.int32)[0] += 1", "{+a} = {a}.view(torch.int16)", "{+a} = {a}.view(torch.bfloat16)", "{+a} = {A}.bfloat16()",
+    "with torch.no_grad(): {a}.clamp_({I}, 5)", "with torch.no_grad(): {a}.mul_(0.5)", "with torch.no_grad(): {a}[0] = {A}", "with torch.no_grad(): {a}.copy_({A})",
 ]  # fmt: skip
 TORCH_BLOCKS = [
     "with torch.no_grad():\n    BODY",
     "with torch.enable_grad():\n    BODY",
     "with torch.set_grad_enabled({B}):\n    BODY",
+    "{+a} = {A} * 0.5\nwith torch.no_grad():\n    {a}.clamp_({I})\n    BODY",
+    "class Own(torch.autograd.Function):\n    generate_vmap_rule = True\n\n    @staticmethod\n    def forward(q):\n        return q * {I}\n\n    @staticmethod\n    def setup_context(ctx, inputs, output):\n        ctx.save_for_backward(*inputs)\n\n    @staticmethod\n    def backward(ctx, g):\n        return g * ctx.saved_tensors[0]\n{+a} = torch.vmap(torch.func.grad(lambda q: Own.apply(q).sum()))({A}.float())\nBODY\n{+a} = Own.apply({A})",
 ]
 TORCH_BREAKS = [
     "{+v} = {A}.sum().tolist()",
@@ -285,6 +292,7 @@ MODULES = {
     "A": [
         "NET({A}.float())", "NET({A}.float())", "NET({A}.float(), by={I})", "NET(x.float())", "NET(y.float())", "NET.linear({A}.float())", "NET.linear.weight", "NET.linear.weight[0]", "NET.seen", "NET.layers[{I} % 2]({A})",
         "NET.layers[-1].by", "torch.nn.functional.linear({A}.float(), NET.linear.weight)", "sum(v.sum() for v in NET.parameters())", "NET.state_dict()['seen']", "torch.nn.Sequential(*NET.layers)({A})", "{A}.sin()",
+        "NET.norm({A}.float().reshape(1, 3, -1))", "NET.norm(x.float().reshape(-1, 3, 1).expand(-1, 3, 2))", "NET.norm.running_mean", "torch.nn.functional.instance_norm({A}.float().reshape(1, 3, -1), NET.norm.running_mean, NET.norm.running_var, use_input_stats={B}, momentum=0.5)",
     ],
     "I": ["NET.calls", "len(NET.layers)", "NET.scale", "sum(v.numel() for v in NET.parameters())", "len(list(NET.modules()))"],
     "B": ["NET.training", "hasattr(NET, 'extra')", "isinstance(NET.layers[0], Scale)", "NET.linear.bias is None", "any(v.requires_grad for v in NET.parameters())", "NET.linear.weight.grad is None"],
