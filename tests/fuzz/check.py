@@ -79,6 +79,7 @@ def run_calls(function: Any, space: dict, trains: bool, done: Any = None) -> lis
     """What each call does; of the last, also which references are left when all are over."""
     gc.collect()  # what an earlier run left ends before this one begins
     compare.prelude.Item.kind = "item"
+    np.random.seed(0)
     references = compare.References(trains)
     seen = [compare.observe(function, make, space, trains, references) for make in space["CALLS"]]
     if done:

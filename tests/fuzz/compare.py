@@ -84,6 +84,8 @@ class Description:
             parts = sorted(str(Description().whole(item)) for item in x)
         elif isinstance(x, BaseException):
             return [self.of(item) for item in x.args] if not isinstance(x, RecursionError) else [message_of(x)]
+        elif isinstance(x, np.random.Generator):
+            parts = [self.of(x.bit_generator.state)]
         elif isinstance(x, int):  # a class made from it
             parts = [int(x)]
         elif hasattr(x, "__next__"):
@@ -324,12 +326,20 @@ def observe(function: Any, make: Any, space: dict, trains: bool, references: Ref
         net = space.get("NET")
         seen["gradients"] = backward(result, (*args, *(net.parameters() if net else ())))
     with contextlib.redirect_stdout(output):
-        seen["objects"] = Description().whole((outcome, list(args), space["SHARED"], space["STATE"], space.get("NET")))
+        seen["objects"] = Description().whole(
+            (outcome, list(args), space["SHARED"], space["STATE"], space.get("NET"), space.get("RNG"))
+        )
     space["SHARED"].clear()
     space["STATE"].clear()
     space["STATE"]["n"] = 0
     seen["output"] = words(output.getvalue())
-    seen["state"] = (words(prelude.Item.kind), torch and torch.is_grad_enabled(), str(np.geterr()))
+    seen["state"] = (
+        words(prelude.Item.kind),
+        torch and torch.is_grad_enabled(),
+        str(np.geterr()),
+        *np.random.get_state()[2:],
+        np.random.random(),
+    )
     prelude.Item.kind = "item"
     return seen
 

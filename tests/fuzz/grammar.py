@@ -1,7 +1,7 @@
 """The grammar of random programs, as tables. Add a row, and programs contain it.
 
 A row is Python text with fields: `{I}` is an expression of kind I, `{i}` a variable of that kind that there is, `{+i}` one to assign to
-(a new one or one that there is). Kinds: I int, B bool, S str, L list, T tuple, D dict, O Item, Z iterator, A array or tensor, V anything, F function,
+(a new one or one that there is). Kinds: I int, B bool, S str, L list, T tuple, D dict, O Item, Z iterator, A array or tensor, V anything, R a generator of random numbers of NumPy's, F function,
 G generator function, K an exception's class. In rows of several lines a line `BODY` stands for random statements, indented as it is, and
 `LOOP` for statements among which `break` and `continue` may be. Other braces stand for themselves.
 """
@@ -21,6 +21,7 @@ SHORT = {
     "V": ["None", "{i}", "'v'", "{l}", "{o}", "2.5"],
     "K": ["ValueError", "KeyError", "Broken", "(TypeError, IndexError)", "Exception", "ZeroDivisionError", "RuntimeError", "LookupError"],
     "A": [],
+    "R": ["RNG"],
 }  # fmt: skip
 
 EXPRESSIONS = {
@@ -138,6 +139,11 @@ BLOCKS = [
     "@dataclasses.dataclass\nclass Own:\n    a: int\n    b: list = dataclasses.field(default_factory=list)\n\n    def __len__(self):\n        return {I}\nown = Own({I}, {L})\nBODY\nlog.append((own == Own({I}), own.a, own.b, bool(own)))",
     "class Own(Broken):\n    def again(self):\n        return {V}, self.args\ntry:\n    BODY\n    raise Own({V}, extra={I})\nexcept {K} as error:\n    log.append((type(error).__name__, isinstance(error, Own) and error.again()))\n    BODY",
     "class Own(enum.Enum):\n    A = 1\n    B = 2\nlog.append(Own({I} % 3).name)\nBODY\nlog.append([each.value for each in Own])",
+    "class Own(typing.NamedTuple):\n    a: int\n    b: object = {V}\n\n    def both(self):\n        return self.b, {V}\nown = Own({I})\nBODY\nlog.append((own, own.both(), own._replace(b={V}), own == ({I}, 1), Own._fields))",
+    "made = Item({V})\nlook = weakref.ref(made, lambda dead: log.append('dead'))\nBODY\nlog.append(look() is made)\ndel made\nlog.append(look() is None)",
+    "made = Item({V})\nlook = weakref.WeakMethod(made.bump, lambda dead: log.append('dead'))\nBODY\nlog.append(look()({I}))\ndel made\nlog.append(look() is None)",
+    "made = Item({V})\nlook = weakref.finalize(made, log.append, {V})\nBODY\nlog.append(look.alive)\ndel made\nlog.append(look.alive)",
+    "@functools.lru_cache(maxsize={I} % 3)\ndef own(v, w=1):\n    return v, {V}\nlog.append([own({I}), own({I}), own({I}, w={I})])\nBODY\nlog.append((own({I}), tuple(own.cache_info())))",
 ]  # fmt: skip
 
 # What uses a function that was just made.
@@ -151,6 +157,7 @@ DEFINITIONS = [
     "def {+F}(v, w={I}):\n    BODY\n    return {V}",
     "def {+F}(v=None, *args, w={I}, **named):\n    BODY\n    return {V}",
     "@decorated\ndef {+F}(v, w=1):\n    BODY\n    return {V}",
+    "@np.errstate(all='ignore')\ndef {+F}(v, w=1):\n    BODY\n    return {V}",
     "def {+F}(v, w={I}):\n    if w <= 0:\n        return {V}\n    BODY\n    return SELF(v, w=min(w, 4) - 1)",
     "def {+G}(w=2):\n    for v in range(min(w, 4)):\n        BODY\n        yield {V}",
     "def {+G}(w=2):\n    yield {V}\n    BODY\n    yield from {L}[:3]",
@@ -206,16 +213,26 @@ NUMPY = {
         "np.take({A}, [0, 1])", "{A}.ravel('F')", "{A}[range({A}.shape[0])]", "np.unique({A}, return_inverse=True)[1]", "np.unique({A}, return_counts=True)[1]", "np.repeat({A}, np.arange({A}.shape[0]) % 2, axis=0)", "np.compress({A} > 0, {A})", "np.bincount(np.abs({A}).astype(int).ravel() % 7)", "{A}.flatten('F')[:4]", "np.eye(3) @ {A}.T", "np.count_nonzero({A})", "{A}.ravel()", "{A}.std()", "np.float32({I}) * {A}", "np.tile({A}, 2)[..., :3]", "np.isnan({A})", "np.unique({A})", "np.cumsum({A})", "np.logical_not({A} > 0)", "{A}.swapaxes(0, -1)", "np.broadcast_to({A}, (2, 3))", "np.mod({A}, 4)", "np.floor({A} / 2)",
         "np.clip({A}, 0, {A})", "np.hstack([{a}, {a}])[..., 1:4]", "np.repeat({A}, 2)[:6]", "np.add.reduce({A})", "np.prod({A}[:1] % 2)", "np.nan_to_num({A})", "np.median({A})", "np.trunc({A} / 3)", "np.int64({I}) + {A}", "np.square({A})", "np.negative({A})", "np.split({A}.ravel(), 1)[0]",
         "np.pad({A}, 1)", "np.pad({A}[1:], ((1, 0), (0, 1)))", "np.concatenate([{a}[..., 1:], {a}[..., :1]], -1)", "np.concatenate([np.zeros_like({a}[:1]), {A}[:-1]])",
+        "{A}.view(np.int16)", "{A}.view(np.uint8)", "{A}.view(np.float32)", "{A}.astype(np.int32).view(np.int16)", "{A}.astype(np.int16).view(np.int32)", "{A}.astype(np.float16)", "{A}.astype(np.float16).view(np.int16)", "{A}.astype(np.uint8).view(np.int64)", "{A}.flat[{I}]", "{A}.flat[1:3]", "np.array(list({A}.flat))",
+        "{R}.normal(size=3)", "{R}.normal({I}, 2, {A}.shape)", "{R}.normal({A})", "{R}.standard_normal((2, 3), dtype=np.float32)", "{R}.random()", "{R}.random(3)", "{R}.random({A}.shape)", "{R}.integers({I}, 9)", "{R}.integers(9, size=(2, 3))", "{R}.integers({A}.shape[0], size=3, dtype=np.int16)", "{R}.uniform(-1, {I}, 3)", "{R}.uniform(size={A}.shape)",
+        "{R}.permutation({A})", "{R}.permutation({I})", "{R}.permuted({A}, axis=0)", "{R}.choice({A})", "{R}.choice({I}, 2)", "{R}.choice({A}, 2, replace=False)", "{R}.exponential(size=2)", "({A} + {R}.normal() * 2)", "{A}[{R}.permutation({A}.shape[0])]",
+        "np.random.normal(size=3)", "np.random.rand(2, 3)", "np.random.randn(3)", "np.random.random()", "np.random.randint(0, 7, 3)", "np.random.uniform({I}, 9)", "np.random.permutation({A})", "np.random.choice({A}.ravel())", "np.random.RandomState({I}).rand(3)",
     ],
     "I": ["{A}.size", "int(np.prod({A}.shape))", "np.ndim({A})"],
     "V": ["(lambda q: q.size and q.strides)({A})", "np.float64({I})", "{A}.flags['C_CONTIGUOUS']", "(lambda q: q.size and q.T.strides)({A})"],
+    "L": ["{R}.integers(5, size=2).tolist()", "list({A}.flat)[:4]"],
+    "R": ["{r}", "{r}", "RNG", "np.random.default_rng({I})", "np.random.default_rng({R})", "({R} if {B} else {R})", "{R}.spawn(1)[0]", "np.random.Generator(np.random.MT19937({I}))"],
 }  # fmt: skip
 # Not resize(): it asks how many references there are, and whether the memory is NumPy's own.
-NUMPY_STATEMENTS = ["np.add({A}, 1, out={a})", "np.add({A}, 1, out={a}, where={a} > {I})", "{a}[range(2)] = {I}", "np.multiply({a}, {A}, out={a})", "{a}.sort()", "{a}.fill({I})", "np.copyto({a}, {A})", "{a}.T[0] = {I}", "{a}.shape = (-1,)", "np.put({a}, [0], {I})", "{a}.ravel()[0] = {I}", "np.add.at({a}, [0, 0], 1)", "{a}.flat[0] = {I}"]  # fmt: skip
+NUMPY_STATEMENTS = ["np.add({A}, 1, out={a})", "np.add({A}, 1, out={a}, where={a} > {I})", "{a}[range(2)] = {I}", "np.multiply({a}, {A}, out={a})", "{a}.sort()", "{a}.fill({I})", "np.copyto({a}, {A})", "{a}.T[0] = {I}", "{a}.shape = (-1,)", "np.put({a}, [0], {I})", "{a}.ravel()[0] = {I}", "np.add.at({a}, [0, 0], 1)", "{a}.flat[0] = {I}", "{a}.flat[1:] = {I}", "{a}.flat = {A}", "{a}.view(np.int16)[..., 0] = {I}", "{a}.view(np.uint8)[..., :1] = {I}", "{a}.view(np.int32)[0] += 1", "{+a} = {a}.view(np.int16)", "{+a} = {a}.view(np.float32)", "{R}.shuffle({a})", "{R}.shuffle({a}, axis=-1)", "{R}.shuffle({l})", "np.random.shuffle({a})", "np.random.seed(abs({I}))", "{+r} = {R}", "log.append({R}.random())", "log.append({R}.integers({I}, size=2))", "{R}.random(out={a})", "{o}.v = {R}", "{+i} = int({R}.integers(4))", "{a} += {R}.normal(size={a}.shape)"]  # fmt: skip
 NUMPY_BLOCKS = [
     "with np.errstate(all='ignore'):\n    BODY",
     "for {+i} in np.ndindex({I} % 3 + 1):\n    LOOP",
     "for {+v} in np.arange({I} % 4):\n    LOOP",
+    "for {+t}, {+v} in np.ndenumerate({A}):\n    LOOP",
+    "for {+v} in {A}.flat:\n    LOOP",
+    "for {+i} in range({I} % 4):\n    {+a} = {R}.normal(size=({I} % 3, 2))\n    LOOP",
+    "if {R}.random() < 0.5:\n    BODY\nelse:\n    BODY",
 ]
 
 TORCH = {
@@ -229,6 +246,9 @@ TORCH = {
         "torch.vmap(lambda q: q * {I} + q.sum())({A})", "torch.vmap(lambda q: (q * {A}).sum())({A})", "torch.vmap(lambda q: q.cumsum(0) if q.dim() else q - 1)({A})", "torch.vmap(lambda q: torch.where(q > {I}, q, -q), out_dims=-1)({A})",
         "{A}.norm(dim=-1)", "torch.IntTensor([{I}, 2])",
         "{A}.cfloat()", "({A} * 1j).imag", "({A}.cfloat() * (1 + 2j)).abs()", "torch.complex({A}.float(), {A}.float()).conj()", "torch.view_as_real({A}.cfloat())", "torch.fft.rfft({A}.float()).real", "({A} + {I}j)", "torch.view_as_complex(torch.stack([{A}.float(), {A}.float()], -1))",
+        "{A}.view(torch.int16)", "{A}.view(torch.uint8)", "{A}.view(torch.int32)", "{A}.view(torch.float64)", "{A}.int().view(torch.int16)", "{A}.float().view(torch.uint8)", "{A}.int().view(torch.int64)", "{A}.to(torch.uint8).view(torch.int32)", "{A}.bfloat16()", "{A}.half()", "{A}.bfloat16().view(torch.int16)", "{A}.short().view(torch.bfloat16)",
+        "(lambda q: torch.nn.functional.binary_cross_entropy(q.sigmoid(), (q > {I}).float()))({A}.float())", "(lambda q: torch.nn.functional.cross_entropy(q, q.argmax(-1), weight=torch.arange(1.0, 4), label_smoothing=0.25))({A}.float())", "torch.nn.functional.cross_entropy({A}.float(), {A}.float().softmax(-1), torch.arange(1.0, 4), reduction='none')",
+        "torch.nn.functional.cross_entropy({A}.float(), {A}.long(), ignore_index=1, label_smoothing=0.5)", "torch.nn.functional.instance_norm({A}.float().reshape(1, 3, -1), eps=1.0)", "Bent.apply({A}.float())", "torch.func.grad(lambda q: Bent.apply(q).sum() * {I})({A}.float()).contiguous()", "torch.vmap(torch.func.grad(lambda q: Bent.apply(q).sum()))({A}.float()).contiguous()", "torch.vmap(lambda q: Bent.apply(q) + {I})({A}.float())",
     ],
     "I": ["{A}.dim()", "{A}.numel()", "{A}.size(0)", "{A}.storage_offset()"],
     "B": ["{A}.is_contiguous()", "{A}.is_floating_point()", "{A}.requires_grad", "torch.is_grad_enabled()", "torch.is_tensor({V})"],
@@ -236,12 +256,16 @@ TORCH = {
 }  # fmt: skip
 TORCH_STATEMENTS = [
     "{a}.add_({A})", "{a}.mul_(2)", "{a}.zero_()", "{a}.copy_({A})", "{a}.view(-1)[0] = {I}", "{a}.t_()", "{a}.relu_()", "{a}.clamp_({I}, 5)", "{a}[0].add_({I})", "{a}.T.mul_({A})", "{a}.fill_({I})", "{a}.masked_fill_({A} > 0, {I})", "torch.add({A}, 1, out={a})", "{a}.sub_({A}[0])", "{a}.neg_()",
-    "{a}.unsqueeze_(0)", "{a}.index_fill_(0, torch.tensor([0]), {I})", "{a}.squeeze_()", "{a}.detach().add_(1)", "{a}.narrow(0, 0, 1).fill_({I})", "{a}.index_add_(0, torch.tensor([0]), {A}[:1])", "{a}.diagonal().zero_()", "{a}.data.add_(1)", "{a}.expand(2, -1, -1)[0].add_(1)",
+    "{a}.unsqueeze_(0)", "{a}.index_fill_(0, torch.tensor([0]), {I})", "{a}.squeeze_()", "{a}.detach().add_(1)", "{a}.narrow(0, 0, 1).fill_({I})", "{a}.index_add_(0, torch.tensor([0]), {A}[:1])", "{a}.diagonal().zero_()", "{a}.data.add_(1)", "{a}.expand(2, -1, -1)[0].add_(1)", "{a}.gt_({A})", "{a}.eq_({I})", "{a}.ne_({A})", "{a}.le_({A}[0])", "{a}.logical_not_()", "{a}.logical_and_({A})",
+    "{a}.view(torch.int16)[..., 0] = {I}", "{a}.view(torch.uint8)[..., :1].fill_({I})", "{a}.view(torch.int32)[0] += 1", "{+a} = {a}.view(torch.int16)", "{+a} = {a}.view(torch.bfloat16)", "{+a} = {A}.bfloat16()",
+    "with torch.no_grad(): {a}.clamp_({I}, 5)", "with torch.no_grad(): {a}.mul_(0.5)", "with torch.no_grad(): {a}[0] = {A}", "with torch.no_grad(): {a}.copy_({A})",
 ]  # fmt: skip
 TORCH_BLOCKS = [
     "with torch.no_grad():\n    BODY",
     "with torch.enable_grad():\n    BODY",
     "with torch.set_grad_enabled({B}):\n    BODY",
+    "{+a} = {A} * 0.5\nwith torch.no_grad():\n    {a}.clamp_({I})\n    BODY",
+    "class Own(torch.autograd.Function):\n    generate_vmap_rule = True\n\n    @staticmethod\n    def forward(q):\n        return q * {I}\n\n    @staticmethod\n    def setup_context(ctx, inputs, output):\n        ctx.save_for_backward(*inputs)\n\n    @staticmethod\n    def backward(ctx, g):\n        return g * ctx.saved_tensors[0]\n{+a} = torch.vmap(torch.func.grad(lambda q: Own.apply(q).sum()))({A}.float()).contiguous()\nBODY\n{+a} = Own.apply({A})",
 ]
 TORCH_BREAKS = [
     "{+v} = {A}.sum().tolist()",
@@ -268,6 +292,7 @@ MODULES = {
     "A": [
         "NET({A}.float())", "NET({A}.float())", "NET({A}.float(), by={I})", "NET(x.float())", "NET(y.float())", "NET.linear({A}.float())", "NET.linear.weight", "NET.linear.weight[0]", "NET.seen", "NET.layers[{I} % 2]({A})",
         "NET.layers[-1].by", "torch.nn.functional.linear({A}.float(), NET.linear.weight)", "sum(v.sum() for v in NET.parameters())", "NET.state_dict()['seen']", "torch.nn.Sequential(*NET.layers)({A})", "{A}.sin()",
+        "NET.norm({A}.float().reshape(1, 3, -1))", "NET.norm(x.float().reshape(-1, 3, 1).expand(-1, 3, 2))", "NET.norm.running_mean", "torch.nn.functional.instance_norm({A}.float().reshape(1, 3, -1), NET.norm.running_mean, NET.norm.running_var, use_input_stats={B}, momentum=0.5)",
     ],
     "I": ["NET.calls", "len(NET.layers)", "NET.scale", "sum(v.numel() for v in NET.parameters())", "len(list(NET.modules()))"],
     "B": ["NET.training", "hasattr(NET, 'extra')", "isinstance(NET.layers[0], Scale)", "NET.linear.bias is None", "any(v.requires_grad for v in NET.parameters())", "NET.linear.weight.grad is None"],
@@ -312,6 +337,13 @@ VALUES = {
         "map(abs, [1, -2])",
         "(v for v in [3, 4])",
         "iter({1, 2})",
+    ],
+    "r": [
+        "np.random.default_rng(3)",
+        "np.random.default_rng(3)",
+        "RNG",
+        "np.random.Generator(np.random.MT19937(5))",
+        "np.random.Generator(np.random.Philox(1))",
     ],
 }
 SHAPES = {

@@ -12,6 +12,8 @@ import math
 import operator
 import sys
 import types
+import typing
+import weakref
 
 import numpy as np
 
@@ -24,8 +26,8 @@ except ImportError:
 
 __all__ = [
     "BREAKER", "Broken", "Color", "Item", "Managed", "Pair", "Record", "apply", "cdynamo", "collections", "contextlib", "dataclasses", "decorated", "enum",
-    "fails", "functools", "gives_back", "itertools", "left_alone", "managed", "marked", "math", "np", "operator", "steps", "sys", "torch", "twice", "types",
-    *(["Net", "Scale"] if torch else []),
+    "fails", "functools", "gives_back", "itertools", "left_alone", "managed", "marked", "math", "np", "operator", "steps", "sys", "torch", "twice", "types", "typing", "weakref",
+    *(["Bent", "Net", "Scale"] if torch else []),
 ]  # fmt: skip
 
 
@@ -105,6 +107,24 @@ class Record:
 
 if torch:
 
+    class Bent(torch.autograd.Function):
+        """With a derivative that is not its own."""
+
+        generate_vmap_rule = True
+
+        @staticmethod
+        def forward(x):
+            return x * x
+
+        @staticmethod
+        def setup_context(ctx, inputs, output):
+            ctx.save_for_backward(inputs[0], output)
+
+        @staticmethod
+        def backward(ctx, gradient):
+            x, output = ctx.saved_tensors
+            return gradient * (x - 1) + output
+
     class Scale(torch.nn.Module):
         """What it multiplies by may be a number or a tensor."""
 
@@ -125,6 +145,7 @@ if torch:
                 self.linear.weight.copy_(torch.arange(9.0).reshape(3, 3) / 9 - 0.5)
                 self.linear.bias.fill_(0.25)
             self.layers = torch.nn.ModuleList([Scale(2), Scale(torch.nn.Parameter(torch.ones(3) / 2))])
+            self.norm = torch.nn.InstanceNorm1d(3, eps=1.0, track_running_stats=True)
             self.register_buffer("seen", torch.zeros(()))
             self.scale, self.calls = 2, 0
 

@@ -11,7 +11,7 @@ from fuzz import grammar
 
 FIELD = re.compile(r"\{(\+?)([A-Za-z])\}")
 # Names of a row that each use of it has for itself.
-OWN_NAME = re.compile(r"\b(fuel|produced|stack|group|error|made|Local)\b")
+OWN_NAME = re.compile(r"\b(fuel|produced|stack|group|error|made|look|Local)\b")
 KINDS = ("python", "numpy", "torch", "training", "modules")
 
 
@@ -276,11 +276,12 @@ class Writer:
 
     def program(self) -> str:
         arrays = ["x", "y"] if self.kind != "python" else []
-        parameters = [*arrays, "l", "d", "o", "z", "n", "m", "s"]
+        draws = ["r"] if self.kind == "numpy" else []
+        parameters = [*arrays, "l", "d", "o", "z", *draws, "n", "m", "s"]
         for name in parameters:
             self.scope.add({"x": "a", "y": "a", "n": "i", "m": "i"}.get(name, name), name)
         body = self.body(0, False)
-        returned = [name for kind in "aildosvz" for name in self.scope.visible.get(kind, []) if name not in parameters]
+        returned = [name for kind in "aildosvzr" for name in self.scope.visible.get(kind, []) if name not in parameters]
         self.random.shuffle(returned)
         body.append(f"return {', '.join(['log', *returned[: self.random.choice([0, 1, 2, 4])], *arrays[:1]])}")
         star = self.random.choice([None, None, len(parameters) - 2])
@@ -296,6 +297,7 @@ class Writer:
                 "STATE = {'n': 0}",
                 *([f"DYNAMIC = {dynamic}"] if dynamic else []),
                 *(["NET = Net()"] if self.kind == "modules" else []),
+                *(["RNG = np.random.default_rng(7)"] if draws else []),
                 "",
                 f"def f({', '.join(parameters)}):",
                 "    log = []",
@@ -349,7 +351,7 @@ class Writer:
 
         def text() -> str:
             made = {name: self.array(name, *spec) for name, spec in arrayed.items()} if arrays else {}
-            parts = [*made.values(), values["l"], values["d"], values["o"], values["z"]]
+            parts = [*made.values(), *(values[name] for name in ("ldozr" if self.kind == "numpy" else "ldoz"))]
             if alias and arrays:
                 parts[1] = "x"
             elif alias:
