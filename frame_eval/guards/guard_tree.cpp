@@ -114,6 +114,16 @@ int GuardTree::slot_of(const SourcePtr& source) {
 }
 
 GuardNode* GuardTree::computed_node(const SourcePtr& source) {
+  // Before it the computed numbers that it is an expression of.
+  std::vector<bool> symbols(symbol_bindings_.size());
+  for (const symbolic::Computation::Operand& operand : source->computation->operands) {
+    graph::mark_symbols(operand.integer, symbols);
+    for (const graph::Sym& integer : operand.integers) graph::mark_symbols(integer, symbols);
+  }
+  for (size_t i = 0; i < symbols.size(); ++i)
+    if (const SourcePtr& number = symbol_bindings_[i].source;
+        symbols[i] && number && number->kind == SourceKind::kComputed)
+      node_for(number);
   auto computed = std::make_unique<ComputedNode>();
   computed->node.source = source;
   for (const symbolic::Computation::Operand& operand : source->computation->operands)

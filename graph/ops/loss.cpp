@@ -183,7 +183,8 @@ Tensor reduced(const Picked& p, int64_t reduction, DType dtype) {
 
 void check_classes(Builder& b, Tensor input, Tensor target) {
   if (input.rank() < 1) runtime_error("input tensor should be 1D or more");
-  if (target.rank() != input.rank() - 1) value_error("Expected input batch_size to match target batch_size.");
+  // Eager's errors tell more than one thing apart.
+  if (target.rank() != input.rank() - 1) throw Unsupported("targets of another rank");
   for (int64_t d = 0; d < target.rank(); ++d)
     if (!b.sym().expect_eq(target.size(d), input.size(d == 0 ? 0 : d + 1), "target"))
       value_error("Expected input batch_size (" + input.size(0).str() + ") to match target batch_size (" +

@@ -180,9 +180,10 @@ PyRef typed_row(PyObject* base, const int64_t* sizes, const int64_t* strides, in
                 DType dtype, int width) {
   static PyObject* const view = PyUnicode_InternFromString("view");
   const int64_t wanted = runtime::bytes(dtype);
+  const bool is_empty = std::find(sizes, sizes + rank, 0) != sizes + rank;
   int64_t end = offset + 1;
-  for (int d = 0; d < rank; ++d) end = sizes[d] == 0 ? 0 : end + (sizes[d] - 1) * strides[d];
-  const int64_t count = (std::max<int64_t>(end, 0) * wanted + width - 1) / width, step = 1;
+  for (int d = 0; d < rank; ++d) end += (sizes[d] - 1) * strides[d];
+  const int64_t count = is_empty ? 0 : (end * wanted + width - 1) / width, step = 1;
   const PyRef row = as_strided_view(base, &count, &step, 1, 0);
   return row ? PyRef::steal(PyObject_CallMethodOneArg(row.get(), view, torch_dtype_object(dtype))) : PyRef();
 }
