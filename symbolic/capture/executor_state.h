@@ -91,17 +91,6 @@ struct Executor::State {
 
   // Functions under functools.lru_cache that have dropped results by now for those of captured calls.
   absl::flat_hash_set<PyObject*> caches_that_drop;
-  // What captured calls change of the numbers that cache_info() gives (frames/cache_numbers.h).
-  struct CacheNumbers {
-    struct Changes {
-      int64_t hits = 0;
-      bool is_cleared = false;
-      int64_t unknown_before = 0;  // what `unknown` was when it was cleared
-    };
-    std::unordered_map<PyObject*, Changes> changes;  // by the cached function
-    int64_t unknown = 0;                             // calls that change others as well, nobody knows how
-    int uses = 0;                                    // of cache_info() and cache_clear()
-  } cache_numbers;
   std::shared_ptr<DecimalContext> decimal_context;  // null: no Decimal was met (values/decimal_context.h)
 
   // ---- random numbers (values/random_generator.h)

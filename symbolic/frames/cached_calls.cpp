@@ -6,7 +6,6 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "symbolic/capture/executor_state.h"
-#include "symbolic/frames/cache_numbers.h"
 #include "symbolic/frames/output.h"
 #include "symbolic/interop/cached_function.h"
 #include "symbolic/values/builtins.h"
@@ -103,7 +102,6 @@ ValuePtr held_value(Executor& ex, const KnownCall& call) {
 // that counts as a miss; the one that the compiled code makes of it counts as none. Null: it does not hold it for long, and who
 // captured it each time that it is dropped would never be done.
 ValuePtr filled_value(Executor& ex, const KnownCall& call) {
-  if (cache_numbers_are_used(ex)) return nullptr;
   static auto* filled = new absl::flat_hash_set<std::pair<PyObject*, Py_hash_t>>;
   if (is_full(call.function) || !filled->insert({call.function, PyObject_Hash(call.key.get())}).second)
     return nullptr;
@@ -225,24 +223,17 @@ void replay_last(std::vector<Effect>& effects) {
 ValuePtr call_cached_function(Executor& ex, const ValuePtr& callable, const CallArgs& given) {
   CallArgs args = given;
   std::optional<KnownCall> known = known_call(ex, *callable, args);
-  const bool is_cleared = cache_is_cleared(ex, callable->real_object());
   // What the cache holds of numbers that change may not be what the function gives by now.
   const PyRef function = checked(PyObject_GetAttrString(callable->real_object(), "__wrapped__"));
-  const bool reads_state = !is_definition(function.get(), 0);
-  // The call that is made at the end would read what has changed since.
-  if (is_cleared && reads_state)
-    break_graph("CD0202", "a cached function that was cleared and reads what may change");
-  if (!known && reads_state) {
+  if (!known && !is_definition(function.get(), 0)) {
     args = pinned(ex, args);
     known = known_call(ex, *callable, args);
   }
-  if (known && !is_cleared)
+  if (known)
     if (ValuePtr held = held_value(ex, *known)) {
-      count_hit(ex, callable->real_object());
       replay_call(ex, callable, args, true);
       return held;
     }
-  const auto numbers_before = ex.state().cache_numbers;
   Executor::State& state = ex.state();
   std::vector<Effect>& effects = state.result.effects;
   const size_t effects_before = effects.size(), mutated_before = state.mutated.size(),
@@ -254,8 +245,6 @@ ValuePtr call_cached_function(Executor& ex, const ValuePtr& callable, const Call
   } catch (const PythonRaise&) {
     break_graph("CD0202", callable->describe());
   }
-  // A cached function that asks a cache for its numbers, or clears it, does so again when it is called.
-  if (state.cache_numbers.uses != numbers_before.uses) break_graph("CD0202", callable->describe());
   const bool same_world = state.mutated.size() == mutated_before &&
                           state.globals_order.size() == globals_before &&
                           state.result.draws.size() == draws_before;
@@ -268,29 +257,16 @@ ValuePtr call_cached_function(Executor& ex, const ValuePtr& callable, const Call
     break_graph("CD0202", callable->describe());
   // What it says, and the cached functions that it calls, are its own business.
   effects.erase(effects.begin() + static_cast<ptrdiff_t>(effects_before), effects.end());
-  bool is_held = false;
   if (only_replayed && !holds_nothing_ever(callable->real_object())) {
     const bool computes_tensors = ex.graph().nodes.size() != nodes_before;
     // The function may read what captured code has changed, which is not written yet.
-    const auto others = effects.begin() + static_cast<ptrdiff_t>(effects_before);
-    const bool is_first =
-        std::all_of(effects.begin(), others, is_replayed) && mutated_before == 0 && globals_before == 0;
-    // A call of another one that is guarded to hold nothing would be made.
-    const bool calls_others = state.cache_numbers.unknown > numbers_before.unknown;
+    const bool is_first = effects_before == 0 && mutated_before == 0 && globals_before == 0;
     ValuePtr held;
     if (is_full(callable->real_object())) state.caches_that_drop.insert(callable->real_object());
-    if (known && !calls_others && !computes_tensors && (is_first || !is_plain(result->type())))
+    if (known && !computes_tensors && (is_first || !is_plain(result->type())))
       held = filled_value(ex, *known);
-    if (!held && known && !is_cleared) add_guard(ex, GuardKind::kIdentity, known->held, nothing_held());
+    if (!held && known) add_guard(ex, GuardKind::kIdentity, known->held, nothing_held());
     result = held ? held : computed_result(ex, callable, args, std::move(result), !known, computes_tensors);
-    is_held = held != nullptr;
-  }
-  // Of a result that is held the function itself, and the cached ones that it calls, are not called.
-  if (is_held) {
-    state.cache_numbers = numbers_before;
-    count_hit(ex, callable->real_object());
-  } else {
-    count_unknown(ex);
   }
   replay_call(ex, callable, args, only_replayed);
   return result;

@@ -306,7 +306,6 @@ ValuePtr call_method_descriptor(Executor& ex, PyObject* descriptor, const ValueP
     return fold_call(ex, method.get(), args);
   }
   if (ValuePtr result = call_stream_method(ex, name, self, args)) return result;
-  if (ValuePtr result = call_cache_method(ex, name, self, args)) return result;
   break_graph("CD0212", std::string(of->tp_name) + "." + std::string(name));
 }
 

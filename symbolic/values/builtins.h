@@ -40,8 +40,6 @@ std::span<const BuiltinRow> warning_functions();   // frames/warnings.cpp
 void replay_last(std::vector<Effect>& effects);
 // frames/cached_calls.cpp: a call of functools.lru_cache's wrapper.
 ValuePtr call_cached_function(Executor& ex, const ValuePtr& callable, const CallArgs& args);
-// frames/cache_numbers.cpp: cache_info() and cache_clear() of functools.lru_cache's wrapper; null: neither of them.
-ValuePtr call_cache_method(Executor& ex, std::string_view name, const ValuePtr& self, const CallArgs& args);
 
 // A Python function of the standard library that the tables state instead of its bytecode; null: none of
 // these.
