@@ -104,7 +104,7 @@ ValuePtr ConstantValue::get_attribute(Executor& ex, PyObject* name) {
     if (ValuePtr method = method_of_property(ex, object_.get(), name)) return method;
   PyRef attribute = checked_user(ex, PyObject_GetAttr(object_.get(), name));
   if (numpy_access::is_scalar(object_.get()) &&
-      PyDict_CheckExact(attribute.get()))  // __array_interface__: a new one each time
+      (PyDict_CheckExact(attribute.get()) || PyIter_Check(attribute.get())))  // a new one each time
     break_graph("CD0200", "an attribute of " + describe());
   const bool is_bound = PyCFunction_Check(attribute.get()) ||
                         std::string_view(Py_TYPE(attribute.get())->tp_name) == "method-wrapper";

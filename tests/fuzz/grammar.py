@@ -140,10 +140,6 @@ BLOCKS = [
     "class Own(Broken):\n    def again(self):\n        return {V}, self.args\ntry:\n    BODY\n    raise Own({V}, extra={I})\nexcept {K} as error:\n    log.append((type(error).__name__, isinstance(error, Own) and error.again()))\n    BODY",
     "class Own(enum.Enum):\n    A = 1\n    B = 2\nlog.append(Own({I} % 3).name)\nBODY\nlog.append([each.value for each in Own])",
     "class Own(typing.NamedTuple):\n    a: int\n    b: object = {V}\n\n    def both(self):\n        return self.b, {V}\nown = Own({I})\nBODY\nlog.append((own, own.both(), own._replace(b={V}), own == ({I}, 1), Own._fields))",
-    "made = Item({V})\nlook = weakref.ref(made, lambda dead: log.append('dead'))\nBODY\nlog.append(look() is made)\ndel made\nlog.append(look() is None)",
-    "made = Item({V})\nlook = weakref.WeakMethod(made.bump, lambda dead: log.append('dead'))\nBODY\nlog.append(look()({I}))\ndel made\nlog.append(look() is None)",
-    "made = Item({V})\nlook = weakref.finalize(made, log.append, {V})\nBODY\nlog.append(look.alive)\ndel made\nlog.append(look.alive)",
-    "@functools.lru_cache(maxsize={I} % 3)\ndef own(v, w=1):\n    return v, {V}\nlog.append([own({I}), own({I}), own({I}, w={I})])\nBODY\nlog.append((own({I}), tuple(own.cache_info())))",
 ]  # fmt: skip
 
 # What uses a function that was just made.
@@ -248,7 +244,7 @@ TORCH = {
         "{A}.cfloat()", "({A} * 1j).imag", "({A}.cfloat() * (1 + 2j)).abs()", "torch.complex({A}.float(), {A}.float()).conj()", "torch.view_as_real({A}.cfloat())", "torch.fft.rfft({A}.float()).real", "({A} + {I}j)", "torch.view_as_complex(torch.stack([{A}.float(), {A}.float()], -1))",
         "{A}.view(torch.int16)", "{A}.view(torch.uint8)", "{A}.view(torch.int32)", "{A}.view(torch.float64)", "{A}.int().view(torch.int16)", "{A}.float().view(torch.uint8)", "{A}.int().view(torch.int64)", "{A}.to(torch.uint8).view(torch.int32)", "{A}.bfloat16()", "{A}.half()", "{A}.bfloat16().view(torch.int16)", "{A}.short().view(torch.bfloat16)",
         "(lambda q: torch.nn.functional.binary_cross_entropy(q.sigmoid(), (q > {I}).float()))({A}.float())", "(lambda q: torch.nn.functional.cross_entropy(q, q.argmax(-1), weight=torch.arange(1.0, 4), label_smoothing=0.25))({A}.float())", "torch.nn.functional.cross_entropy({A}.float(), {A}.float().softmax(-1), torch.arange(1.0, 4), reduction='none')",
-        "torch.nn.functional.cross_entropy({A}.float(), {A}.long(), ignore_index=1, label_smoothing=0.5)", "torch.nn.functional.instance_norm({A}.float().reshape(1, 3, -1), eps=1.0)", "Bent.apply({A}.float())", "torch.func.grad(lambda q: Bent.apply(q).sum() * {I})({A}.float()).contiguous()", "torch.vmap(torch.func.grad(lambda q: Bent.apply(q).sum()))({A}.float()).contiguous()", "torch.vmap(lambda q: Bent.apply(q) + {I})({A}.float())",
+        "torch.nn.functional.cross_entropy({A}.float(), {A}.long(), ignore_index=1, label_smoothing=0.5)", "torch.nn.functional.instance_norm({A}.float().reshape(1, 3, -1), eps=1.0)", "Bent.apply({A}.float())", "torch.func.grad(lambda q: Bent.apply(q).sum() * {I})({A}.float()).contiguous()", "torch.vmap(lambda p: torch.func.grad(lambda q: Bent.apply(q).sum())(p))({A}.float()).contiguous()", "torch.vmap(lambda q: Bent.apply(q) + {I})({A}.float())",
     ],
     "I": ["{A}.dim()", "{A}.numel()", "{A}.size(0)", "{A}.storage_offset()"],
     "B": ["{A}.is_contiguous()", "{A}.is_floating_point()", "{A}.requires_grad", "torch.is_grad_enabled()", "torch.is_tensor({V})"],
@@ -265,7 +261,6 @@ TORCH_BLOCKS = [
     "with torch.enable_grad():\n    BODY",
     "with torch.set_grad_enabled({B}):\n    BODY",
     "{+a} = {A} * 0.5\nwith torch.no_grad():\n    {a}.clamp_({I})\n    BODY",
-    "class Own(torch.autograd.Function):\n    generate_vmap_rule = True\n\n    @staticmethod\n    def forward(q):\n        return q * {I}\n\n    @staticmethod\n    def setup_context(ctx, inputs, output):\n        ctx.save_for_backward(*inputs)\n\n    @staticmethod\n    def backward(ctx, g):\n        return g * ctx.saved_tensors[0]\n{+a} = torch.vmap(torch.func.grad(lambda q: Own.apply(q).sum()))({A}.float()).contiguous()\nBODY\n{+a} = Own.apply({A})",
 ]
 TORCH_BREAKS = [
     "{+v} = {A}.sum().tolist()",
