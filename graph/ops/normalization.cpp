@@ -266,6 +266,9 @@ std::vector<Value*> instance_norm_body(Builder& b, const Args& args) {
   Tensor x = to_compute(input);
   Dims dims;
   for (int d = 2; d < x.rank(); ++d) dims.push_back(d);
+  // Of nothing eager leaves the statistics as they are.
+  if (running && b.sym().guard(Relation::kLe, x.type().numel(), 1, "instance_norm"))
+    throw Unsupported("instance_norm of so few values");
   const Normalized n = normalize(x, dims, args.number("eps"));
   std::vector<Value*> results = one(cast(affine_over_channels(b, args, n.scaled), input.dtype()));
   if (!running) return results;

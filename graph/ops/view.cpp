@@ -40,8 +40,7 @@ TensorType reshaped_as_numpy(Graph& graph, const TensorType& self, TensorType re
 TensorType type_of_bits(Graph& graph, const Args& args) {
   const Value* self = args.value("self");
   const DType dtype = *args.dtype("dtype");
-  if (self->requires_grad)
-    throw Unsupported("view() as another dtype of what requires grad");
+  if (self->requires_grad) throw Unsupported("view() as another dtype of what requires grad");
   return dtype == self->type.dtype ? self->type : regrouped(graph, self->type, dtype);
 }
 

@@ -336,3 +336,27 @@ def test_vmap():
         assert "Batching rule not implemented" in str(error)
         expected = x.view(torch.int32) >> 23
     assert torch.equal(compiled(f)(x), expected)
+
+
+def test_a_view_of_its_own_dtype_has_no_history():
+    torch = pytest.importorskip("torch")
+
+    def f(x):
+        y = x * 2
+        return y.view(y.dtype), y
+
+    x = torch.ones(3, requires_grad=True)
+    for want, got in zip(f(x), cdynamo.optimize(f)(x)):
+        assert got.requires_grad == want.requires_grad and torch.equal(got, want)
+
+
+@pytest.mark.parametrize("sizes", [(0, 3), (2, 0, 4), (0,)])
+def test_bits_of_nothing(sizes):
+    torch = pytest.importorskip("torch")
+
+    def f(x):
+        return x.int().view(torch.int16), x.view(torch.int64), x.view(torch.uint8)
+
+    x = torch.ones(sizes, dtype=torch.float64)
+    for want, got in zip(f(x), compiled(f)(x)):
+        assert got.shape == want.shape and got.dtype == want.dtype

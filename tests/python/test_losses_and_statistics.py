@@ -195,3 +195,14 @@ def test_comparisons_in_place(name):
     assert torch.equal(ends[0][0], ends[1][0])
     for want, got in zip(ends[0][1], ends[1][1]):
         assert (want is None) == (got is None) and (want is None or torch.equal(want, got))
+
+
+def test_statistics_of_no_instances_stay():
+    def f(x, mean, var):
+        return F.instance_norm(x, mean, var, use_input_stats=True, momentum=0.5)
+
+    ends = []
+    for run in (f, cdynamo.optimize(f)):
+        mean, var = torch.zeros(3), torch.ones(3)
+        ends.append((run(torch.ones(1, 3, 0), mean, var), mean, var))
+    torch.testing.assert_close(*ends)

@@ -822,3 +822,20 @@ def test_what_only_draws():
     for _ in range(5):
         assert_same(compiled(mine), f(plain))
         assert_same(state_of(mine), state_of(plain))
+
+
+@pytest.mark.parametrize(
+    "bound", [lambda n, m: int(m / n), lambda n, m: 1 + int(m / n), lambda n, m: abs(round((1 - m) / n))]
+)
+def test_bounds_that_are_computed_of_numbers(bound):
+    def f(rng, n, m):
+        np.random.seed(bound(n, m))
+        return rng.integers(1 + bound(n, m), size=2), np.random.random_sample()
+
+    compiled = cdynamo.optimize(f)
+    plain, ours = np.random.default_rng(7), np.random.default_rng(7)
+    for n, m in ((2, 4), (1, 2), (3, 7), (1, 5)):
+        want, got = f(plain, n, m), compiled(ours, n, m)
+        np.testing.assert_array_equal(want[0], got[0])
+        assert want[1] == got[1]
+    assert plain.bit_generator.state == ours.bit_generator.state

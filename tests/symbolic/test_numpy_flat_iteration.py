@@ -90,3 +90,12 @@ def test_an_iterator_leaves_where_it_is():
         a = np.arange(6.0).reshape(2, 3)
         f = fast(a)[1]
         assert f.index == 2 and list(f) == [2.0, 3.0, 4.0, 5.0] and f.base is a
+
+
+def test_flat_of_a_scalar_begins_anew_in_each_call():
+    def f(s):
+        return [v for v in s.flat], next(s.flat)
+
+    compiled = cdynamo.optimize(f)
+    for number in (15.0, 15.0, 16.0, 16.0):
+        assert compiled(np.float64(number)) == f(np.float64(number))
