@@ -12,8 +12,6 @@
 //   core.cast(Tensor self, ScalarType dtype)                C's conversion; to bool: != 0
 //   core.bitcast(Tensor self, ScalarType dtype)             the same bits, of as many bytes; also a view: it looks at the
 //                                                           storage of `self`
-//   core.bits_of_half(Tensor self, ScalarType source)       float16 or bfloat16 (`source`): its bits as int16 ...
-//   core.half_of_bits(Tensor self, ScalarType dtype)        ... and back
 //   core.full(int[] size, Scalar value, ScalarType dtype)   one value everywhere
 //   core.iota(int[] size, int dim, ScalarType dtype)        the index along `dim`
 //
@@ -56,8 +54,8 @@
 // For views, and gone before lowering
 //
 //   core.regroup(Tensor self, ScalarType source, ScalarType dtype)
-//       the same bytes as elements of another width, of which the last dim has as many more or fewer, or as those of a
-//       half type; `source`: the dtype of `self`
+//       the same bytes as elements of another width, of which the last dim has as many more or fewer; `source`: the
+//       dtype of `self`
 //
 // Indexing: an index out of range raises IndexError, or what `error` names; negative indices count from the end
 //

@@ -7,7 +7,6 @@
 #include <numbers>
 
 #include "graph/op.h"
-#include "runtime/gemm/half.h"
 
 namespace cdynamo::graph {
 
@@ -239,19 +238,6 @@ Scalar ReferenceBuilder::bitcast(Scalar value, DType dtype) {
     return hold(static_cast<double>(std::bit_cast<float>(static_cast<int32_t>(bits))), dtype);
   if (dtype == DType::kF64) return hold(std::bit_cast<double>(bits), dtype);
   return hold(wrap_to(bits, dtype), dtype);
-}
-
-Scalar ReferenceBuilder::bits_of_half(Scalar value, DType half) {
-  const auto number = static_cast<float>(real(value));
-  const uint16_t bits =
-      half == DType::kF16 ? runtime::Float16::from(number).bits : runtime::BFloat16::from(number).bits;
-  return hold(int64_t{std::bit_cast<int16_t>(bits)}, DType::kI16);
-}
-
-Scalar ReferenceBuilder::half_of_bits(Scalar bits, DType half) {
-  const auto word = static_cast<uint16_t>(integer(bits));
-  const float number = half == DType::kF16 ? float{runtime::Float16{word}} : float{runtime::BFloat16{word}};
-  return hold(double{number}, DType::kF32);
 }
 
 }  // namespace cdynamo::graph

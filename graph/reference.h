@@ -18,8 +18,6 @@ class ReferenceBuilder final : public ScalarBuilder {
   Scalar cast(Scalar value, DType dtype) override;
   Scalar select(Scalar condition, Scalar yes, Scalar no) override;
   Scalar bitcast(Scalar value, DType dtype) override;
-  Scalar bits_of_half(Scalar value, DType half) override;
-  Scalar half_of_bits(Scalar bits, DType half) override;
 
   // Values are held in the handles themselves: a Scalar stays valid for ever.
   static double real(Scalar value);      // of any dtype

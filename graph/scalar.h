@@ -41,9 +41,6 @@ class ScalarBuilder {
   virtual Scalar cast(Scalar value, DType dtype) = 0;                  // C's conversion; to bool: != 0
   virtual Scalar select(Scalar condition, Scalar yes, Scalar no) = 0;  // condition is bool
   virtual Scalar bitcast(Scalar value, DType dtype) = 0;               // same width
-  // A float32 that is a number of the half type, and the int16 of its bits.
-  virtual Scalar bits_of_half(Scalar value, DType half) = 0;
-  virtual Scalar half_of_bits(Scalar bits, DType half) = 0;
 
   // One method for each row of prims.def: b.add(x, y), b.exp(x), b.lt(x, y) …
 #define CDYNAMO_PRIM_1(name) \

@@ -42,8 +42,9 @@ SavedByEager::SavedByEager(const Graph& forward, const std::vector<Needed>& need
       is_given_back_(forward.next_value_id()),
       saves_result_(forward.next_value_id(), true),
       is_copied_(forward.next_value_id()),
+      num_calls_(count_calls(forward)),
       reach_(forward, forward.next_value_id()),
-      reach_of_calls_(forward, count_calls(forward)),
+      reach_of_calls_(forward, num_calls_),
       read_for_(forward, forward.next_value_id()),
       saved_for_(forward, forward.next_value_id()) {
   for (const Value* output : graph_.outputs) is_given_back_[base_of(output)->id] = true;
@@ -89,7 +90,7 @@ void SavedByEager::add_histories(OutputSets& sets, const Value* value, const Nee
                                  const std::function<bool(int)>& which) const {
   for (const int call : needed.calls) {
     if (which && !which(call)) continue;
-    if (call >= 0)
+    if (call >= 0 && static_cast<size_t>(call) < num_calls_)  // of others no node is left
       sets.add_all(value->id, reach_of_calls_, call);
     else
       sets.add_all(value->id, reach_, needed.value->id);

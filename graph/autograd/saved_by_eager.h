@@ -55,6 +55,7 @@ class SavedByEager {
   std::vector<bool> is_given_back_;  // by value id: the program gets it, or a view of it
   std::vector<bool> saves_result_;   // by value id
   std::vector<bool> is_copied_;      // by value id
+  size_t num_calls_;
   // By value id, and by call: outputs in whose histories it is.
   OutputSets reach_, reach_of_calls_;
   // By value id: outputs in whose histories derivatives read what is computed from it, and those in which eager has saved it.

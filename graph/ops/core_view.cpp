@@ -17,18 +17,12 @@ std::vector<TensorType> view_type(const Args& args, std::vector<Sym> sizes, std:
   return {type};
 }
 
-TensorType retyped(Graph& graph, TensorType type, DType dtype) {
-  type.strides = preserved_strides(graph, type);
-  type.dtype = dtype;
-  type.weak = false;
-  return type;
-}
 std::vector<TensorType> infer_cast(Graph& graph, const Args& args) {
-  return {retyped(graph, args.value("self")->type, *args.dtype("dtype"))};
-}
-
-std::vector<TensorType> infer_bits_of_half(Graph& graph, const Args& args) {
-  return {retyped(graph, args.value("self")->type, DType::kI16)};
+  TensorType type = args.value("self")->type;
+  type.strides = preserved_strides(graph, type);
+  type.dtype = *args.dtype("dtype");
+  type.weak = false;
+  return {type};
 }
 
 // Strides of the core's values are meaningless.
@@ -322,20 +316,6 @@ std::vector<OpDef> core_view_ops() {
        .infer = infer_cast,
        .differentiable = false,
        .core = {.view = &kBitcastView, .eager = "self.view(torch_dtype(dtype))"}},
-      {.name = "core.bits_of_half",
-       .family = Family::kPointwise,
-       .schemas = {"core.bits_of_half(Tensor self, ScalarType source) -> Tensor"},
-       .scalar = CDYNAMO_SCALAR(return b.bits_of_half(x[0], *args.dtype("source"))),
-       .infer = infer_bits_of_half,
-       .differentiable = false,
-       .core = {.eager = "self.view(torch.int16)"}},
-      {.name = "core.half_of_bits",
-       .family = Family::kPointwise,
-       .schemas = {"core.half_of_bits(Tensor self, ScalarType dtype) -> Tensor"},
-       .scalar = CDYNAMO_SCALAR(return b.half_of_bits(x[0], *args.dtype("dtype"))),
-       .infer = infer_cast,
-       .differentiable = false,
-       .core = {.eager = "self.view(torch_dtype(dtype))"}},
       {.name = "core.regroup",
        .family = Family::kIndexing,
        .schemas = {"core.regroup(Tensor self, ScalarType source, ScalarType dtype) -> Tensor"},

@@ -24,6 +24,9 @@ bool can_bitcast(DType from, DType to) {
 TensorType regrouped(Graph& graph, const TensorType& self, DType dtype) {
   SymContext& sym = *graph.sym;
   if (dtype == DType::kBool) throw Unsupported("view() as bool");
+  // Kernels round what they compute to half types, and so give NaNs other bits.
+  if (runtime::is_half(dtype) || runtime::is_half(self.dtype))
+    throw Unsupported("view() of or as a half type");
   TensorType type = self;
   type.dtype = dtype;
   type.weak = false;

@@ -28,7 +28,7 @@ TensorType expanded(SymContext& sym, const TensorType& self, std::vector<Sym> si
 // view(dtype): whether the elements of one dtype can be taken for those of the other, one by one (core.bitcast).
 bool can_bitcast(DType from, DType to);
 // What view(dtype) gives. Bytes of elements of another width lie along the last dim, which is contiguous. Throws Unsupported
-// where eager refuses it, and for bools, whose other bits are nobody's.
+// where eager refuses it, for bools, whose other bits are nobody's, and for half types.
 TensorType regrouped(Graph& graph, const TensorType& self, DType dtype);
 Value* with_bits_as(Builder& builder, Value* value, DType dtype);
 

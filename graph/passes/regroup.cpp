@@ -29,14 +29,12 @@ Tensor bits_of(Tensor x) {
   const DType same = signed_integer(runtime::bytes(dtype));
   const DType work = runtime::bytes(dtype) <= 4 ? DType::kI32 : DType::kI64;
   if (dtype == DType::kBool) return cast(x, work);
-  if (runtime::is_half(dtype)) return cast(call(x, "core.bits_of_half", dtype), work);
   return cast(dtype == same ? x : call(x, "core.bitcast", same), work);
 }
 
 // Elements whose bits are the lower ones of these integers.
 Tensor of_bits(Tensor bits, DType dtype) {
   const Tensor whole = cast(bits, signed_integer(runtime::bytes(dtype)));
-  if (runtime::is_half(dtype)) return call(whole, "core.half_of_bits", dtype);
   return whole.dtype() == dtype ? whole : call(whole, "core.bitcast", dtype);
 }
 

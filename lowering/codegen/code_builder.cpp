@@ -70,13 +70,6 @@ Scalar CodeBuilder::bitcast(Scalar s, DType dtype) {
   return wrap(ir_.CreateBitCast(value(s), type(dtype, lanes(value(s)))), dtype);
 }
 
-Scalar CodeBuilder::bits_of_half(Scalar s, DType half) {
-  return wrap(half == DType::kF16 ? narrow_half(value(s), half) : upper_half(value(s)), DType::kI16);
-}
-Scalar CodeBuilder::half_of_bits(Scalar s, DType half) {
-  return wrap(widen_half(value(s), half), DType::kF32);
-}
-
 // The upper half of uint64 is the lower one, moved; what is narrower is part of a signed integer.
 Value* CodeBuilder::to_any_integer(Value* v, DType dtype) {
   Type* result = type(dtype, lanes(v));

@@ -27,8 +27,6 @@ class CodeBuilder : public math::MathBuilder {
   Scalar cast(Scalar value, DType dtype) override;
   Scalar select(Scalar condition, Scalar yes, Scalar no) override;
   Scalar bitcast(Scalar value, DType dtype) override;
-  Scalar bits_of_half(Scalar value, DType half) override;
-  Scalar half_of_bits(Scalar bits, DType half) override;
 
   // Rounds a float32 to a half dtype and back. `short_nans`: no NaN has a bit set that the half dtype drops.
   Scalar round_to(Scalar value, DType half, bool short_nans = false);

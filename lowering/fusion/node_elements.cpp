@@ -31,12 +31,6 @@ class ConstantCatcher : public graph::ScalarBuilder {
     throw CannotFuse{"a reduction's identity is not a constant"};
   }
   Scalar bitcast(Scalar, DType) override { throw CannotFuse{"a reduction's identity is not a constant"}; }
-  Scalar bits_of_half(Scalar, DType) override {
-    throw CannotFuse{"a reduction's identity is not a constant"};
-  }
-  Scalar half_of_bits(Scalar, DType) override {
-    throw CannotFuse{"a reduction's identity is not a constant"};
-  }
 };
 
 }  // namespace

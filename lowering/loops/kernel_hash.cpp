@@ -91,16 +91,6 @@ class Recorder final : public graph::ScalarBuilder {
     use(value);
     return next(dtype);
   }
-  Scalar bits_of_half(Scalar value, DType half) override {
-    text += "h" + std::to_string(static_cast<int>(half));
-    use(value);
-    return next(DType::kI16);
-  }
-  Scalar half_of_bits(Scalar bits, DType half) override {
-    text += "H" + std::to_string(static_cast<int>(half));
-    use(bits);
-    return next(DType::kF32);
-  }
   void use(Scalar scalar) { text += "," + std::to_string(reinterpret_cast<uintptr_t>(scalar.handle)); }
 
   std::string text;

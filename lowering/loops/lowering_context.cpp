@@ -15,8 +15,6 @@ class CostCounter : public graph::ScalarBuilder {
   Scalar cast(Scalar, DType dtype) override { return charge(1, dtype); }
   Scalar select(Scalar, Scalar yes, Scalar) override { return charge(1, yes.dtype); }
   Scalar bitcast(Scalar, DType dtype) override { return {nullptr, dtype}; }
-  Scalar bits_of_half(Scalar, DType) override { return charge(1, DType::kI16); }
-  Scalar half_of_bits(Scalar, DType) override { return charge(1, DType::kF32); }
   Scalar prim(Prim prim, const Scalar* operands, int) override {
     const bool compares = prim >= Prim::k_eq && prim <= Prim::k_ge;
     return charge(price(prim), compares ? DType::kBool : operands[0].dtype);

@@ -110,6 +110,9 @@ ValuePtr make_typed_named_tuple(Executor& ex, PyObject* name, DictValue& names) 
     const bool is_annotations = PyUnicode_CompareWithASCIIString(key, "__annotations__") == 0;
     if (is_annotations && !add_fields(ex, entry.value, fields.get())) return nullptr;
     if (is_annotations) continue;
+    TupleValue* tuple = value ? nullptr : tuple_in(entry.value);  // __static_attributes__
+    const PyRef empty = tuple && tuple->items(ex).empty() ? checked(PyTuple_New(0)) : PyRef();
+    if (empty) value = empty.get();
     const bool is_empty = value && PyTuple_CheckExact(value) && PyTuple_GET_SIZE(value) == 0;
     if (!value || !(is_plain_constant(value) || is_empty)) return nullptr;
     if (PyDict_SetItem(rest.get(), key, value) < 0) throw PythonError{};

@@ -84,8 +84,8 @@ def test_numpy_results_share_memory():
     assert x[2] == 0 and y[2] == 0
 
 
-@pytest.mark.parametrize("target", ["int8", "uint16", "int32", "float32", "float64", "float16", "uint64"])
-@pytest.mark.parametrize("source", ["bool", "uint8", "int16", "float16", "float32", "int64"])
+@pytest.mark.parametrize("target", ["int8", "uint16", "int32", "float32", "float64", "uint64"])
+@pytest.mark.parametrize("source", ["bool", "uint8", "int16", "float32", "int64"])
 def test_numpy_any_width(source, target):
     def f(x):
         view = x.view(target)
@@ -220,8 +220,6 @@ def bytes_as(torch, source):
 
 
 def same_bits(torch, want, got):
-    if want.dtype in (torch.float16, torch.bfloat16):  # a NaN's digits are its own
-        want, got = torch.nan_to_num(want), torch.nan_to_num(got)
     return torch.equal(want.contiguous().view(torch.uint8), got.contiguous().view(torch.uint8))
 
 
@@ -236,26 +234,39 @@ def test_torch_any_width(source, target):
         return x.clone().view(dtype), view, view[:, 1:]
 
     x = bytes_as(torch, source)
-    for want, got in zip(f(x), compiled(f)(x)):
+    function = cdynamo.optimize(f, fullgraph=source == target or not {source, target} & set(HALF))
+    for want, got in zip(f(x), function(x)):
         assert got.dtype is want.dtype and got.stride() == want.stride()
         assert got.storage_offset() == want.storage_offset()
         assert same_bits(torch, want, got)
-    view = compiled(f)(x)[1]
+    view = function(x)[1]
     view.zero_()
     assert not x.any()
 
 
 @pytest.mark.parametrize("dtype", HALF)
 def test_all_bits_of_half_types(dtype):
+    """NaNs keep their digits, also where the graph has to leave a view to PyTorch."""
     torch = pytest.importorskip("torch")
 
-    def f(x):
-        return (x.view(torch.int16) ^ 1).view(x.dtype), x.view(torch.int16) + 0
+    def read(x):
+        return x.view(torch.int16) + 0, x[::2].clone().view(torch.uint8)
 
-    x = torch.arange(-(2**15), 2**15, dtype=torch.int16).view(getattr(torch, dtype))
-    x = x[~x.isnan()]
-    for want, got in zip(f(x), compiled(f)(x)):
-        assert same_bits(torch, want, got)
+    def write(x):
+        bits = x.view(torch.int16)
+        bits[::2] ^= 1
+        return bits.view(x.dtype), bits + 0
+
+    def moved(bits):
+        halves = bits.view(getattr(torch, dtype))
+        return halves.view(torch.int16) * 2, halves[:5]
+
+    bits = torch.arange(-(2**15), 2**15, dtype=torch.int16)
+    for function in (read, write, moved):
+        given = [bits.clone() if function is moved else bits.clone().view(getattr(torch, dtype)) for _ in range(2)]
+        for want, got in zip(function(given[0]), cdynamo.optimize(function)(given[1])):
+            assert torch.equal(got.view(torch.int16), want.view(torch.int16))
+        assert torch.equal(given[0].view(torch.int16), given[1].view(torch.int16))
 
 
 @pytest.mark.parametrize("source, target", [("float32", "int16"), ("int16", "float64"), ("float16", "uint8")])
@@ -271,7 +282,7 @@ def test_writes_of_other_widths(source, target):
         return y, y.view(dtype)[:, ::2] * 2, x.view(torch.int8)[1]
 
     want_x, got_x = bytes_as(torch, source), bytes_as(torch, source)
-    for want, got in zip(f(want_x), compiled(f)(got_x)):
+    for want, got in zip(f(want_x), cdynamo.optimize(f, fullgraph=source not in HALF)(got_x)):
         assert same_bits(torch, want, got)
     assert same_bits(torch, want_x, got_x)
 
