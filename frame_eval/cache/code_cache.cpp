@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <chrono>
-#include <ranges>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "frame_eval/cache/entry_pool.h"
 #include "frame_eval/cache/owner.h"
 #include "frame_eval/cache/passes_arrays.h"
+#include "frame_eval/cache/unused_draws.h"
 #include "frame_eval/hook/hook.h"
 #include "frame_eval/hook/stance.h"
 #include "frame_eval/reports/events.h"
@@ -23,7 +23,6 @@
 #include "symbolic/interop/interruption.h"
 #include "symbolic/interop/logs.h"
 #include "symbolic/interop/python_side.h"
-#include "symbolic/values/random_generator.h"
 
 namespace cdynamo::frame_eval {
 namespace {
@@ -68,38 +67,6 @@ void count(std::atomic<int64_t>& counter) {
 
 bool is_empty(const CaptureResult& capture) {
   return !capture.graph || (capture.graph->nodes.empty() && capture.graph->outputs.empty());
-}
-
-// Whether the program goes another way where other random numbers are drawn.
-bool decides_by_draws(const CaptureResult& capture) {
-  std::vector<bool> drawn(capture.symbols.size());
-  for (size_t i = 0; i < drawn.size(); ++i)
-    drawn[i] = capture.symbols[i].source && symbolic::is_random(capture.symbols[i].source);
-  const auto is_drawn = [&](const graph::SymGuard& guard) {
-    std::vector<bool> used(drawn.size());
-    graph::mark_symbols(guard.left, used);
-    graph::mark_symbols(guard.right, used);
-    return std::ranges::any_of(std::views::iota(size_t{0}, used.size()),
-                               [&](size_t i) { return used[i] && drawn[i]; });
-  };
-  if (capture.graph && std::ranges::any_of(capture.graph->sym->guards(), is_drawn)) return true;
-  return std::ranges::any_of(capture.guards, [](const symbolic::Guard& guard) {
-    using enum symbolic::GuardKind;
-    const bool is_of_kind = guard.kind == kType || guard.kind == kTensor || guard.kind == kDynamicInt ||
-                            guard.kind == kDynamicFloat || guard.kind == kLength;
-    return !is_of_kind && symbolic::is_random(guard.source);
-  });
-}
-
-// Of a call that is left to Python, which draws as well: only where an entry is to be told from another one by its numbers.
-void drop_draws(CaptureResult& capture) {
-  const auto is_drawn = [](const auto& of) { return of.source && symbolic::is_random(of.source); };
-  const bool only_drawn = std::ranges::all_of(capture.symbols, is_drawn);
-  if (capture.draws.empty() || !only_drawn || decides_by_draws(capture)) return;
-  std::erase_if(capture.guards, is_drawn);
-  std::erase_if(capture.inputs, is_drawn);
-  capture.symbols.clear();
-  capture.draws.clear();
 }
 
 void bring_to_front(std::vector<std::shared_ptr<Entry>>& entries, const std::shared_ptr<Entry>& entry) {
@@ -549,7 +516,7 @@ std::shared_ptr<Entry> CodeCache::make_entry(CallSignature& signature, CaptureRe
       signature.capture_later();
       return nullptr;
     }
-    drop_draws(capture);
+    drop_unused_draws(capture);
     if (!capture.uses_torch && capture.inputs.empty() && capture.draws.empty()) {
       signature.skip = true;
       signature.callees_too = capture.callees_too;

@@ -87,7 +87,6 @@ bool advance_in_place(SymContext&, const Args&, StorageLayout&) { return true; }
 // Where elements become wider, each has to begin where one of those would.
 bool advance_regroup(SymContext& context, const Args& args, StorageLayout& layout) {
   const int64_t from = runtime::bytes(*args.dtype("source")), to = runtime::bytes(*args.dtype("dtype"));
-  if (from == to) return true;
   const int64_t ratio = std::max(from / to, to / from);
   if (!same_size(context, layout.strides.back(), 1) && !same_size(context, layout.sizes.back(), 1))
     return false;

@@ -131,11 +131,10 @@ PyRef not_null(PyRef object) {
 }
 
 bool is_made_here(const ValuePtr& generator) { return generator->source->kind == SourceKind::kComputed; }
-PyObject* generator_object(const ValuePtr& generator);
 
 // The generator from which capture draws. Those that share a bit generator do so here too.
 PyObject* numpy_stand_in(Executor& ex, const ValuePtr& value) {
-  PyObject* generator = generator_object(value);
+  PyObject* generator = drawing_generator_of(value);
   if (is_made_here(value)) return generator;
   auto& stand_ins = ex.state().draws.stand_ins;
   if (const auto known = stand_ins.find(generator); known != stand_ins.end()) return known->second.get();
@@ -405,54 +404,30 @@ ValuePtr chosen_items(Executor& ex, const ValuePtr& generator, const CallArgs& a
 
 // ---- the generator
 
-class NumpyDrawValue final : public SymbolicValue {
+class NumpyDrawValue final : public DrawingMethod {
  public:
   NumpyDrawValue(ValuePtr generator, const DrawnMethod& method)
-      : generator_(std::move(generator)), method_(method) {}
+      : DrawingMethod(std::move(generator), method.name), method_(method) {}
   PyTypeObject* type() const override { return &PyMethod_Type; }
   std::string describe() const override {
     return absl::StrCat(generator_->type()->tp_name, ".", method_.name);
   }
-  std::optional<bool> truth(Executor&) override { return true; }
   ValuePtr call(Executor& ex, const CallArgs& args) override {
     ValuePtr given = method_.apply ? method_.apply(ex, generator_, args) : nullptr;
     return given ? given : draw_by(ex, generator_, method_.name, args);
   }
-  ValuePtr get_attribute(Executor& ex, PyObject* name) override {
-    if (PyUnicode_CompareWithASCIIString(name, "__self__") == 0) return generator_;
-    return SymbolicValue::get_attribute(ex, name);
-  }
-  RecipePtr recipe(Executor& ex) override {
-    if (!recipe_)
-      recipe_ =
-          call_recipe(library_object("builtins", "getattr"),
-                      {generator_->recipe(ex), make_recipe(RecipeKind::kConstant, interned(method_.name))});
-    return recipe_;
-  }
 
  private:
-  ValuePtr generator_;
   const DrawnMethod& method_;
-  RecipePtr recipe_;
 };
 
 class NumpyGeneratorValue final : public DrawingGenerator {
  public:
-  NumpyGeneratorValue(PyObject* generator, SourcePtr from) : generator_(PyRef::borrow(generator)) {
-    source = std::move(from);
-  }
-  PyTypeObject* type() const override { return Py_TYPE(generator_.get()); }
+  using DrawingGenerator::DrawingGenerator;
   std::string describe() const override { return type()->tp_name; }
   // Null: captured code has made it.
   PyObject* real_object() const override {
-    return source->kind == SourceKind::kComputed ? nullptr : generator_.get();
-  }
-  PyObject* generator() const { return generator_.get(); }
-  std::optional<bool> truth(Executor&) override { return true; }
-  RecipePtr recipe(Executor&) override {
-    if (!real_object()) break_graph("CD0211", describe());
-    if (!recipe_) recipe_ = source_recipe(source);
-    return recipe_;
+    return source->kind == SourceKind::kComputed ? nullptr : generator();
   }
   ValuePtr get_attribute(Executor& ex, PyObject* name) override {
     PyObject* found = _PyType_Lookup(type(), name);
@@ -466,15 +441,7 @@ class NumpyGeneratorValue final : public DrawingGenerator {
     guard_class(ex, type());
     return std::make_shared<NumpyDrawValue>(shared_from_this(), *method);
   }
-
- private:
-  PyRef generator_;
-  RecipePtr recipe_;
 };
-
-PyObject* generator_object(const ValuePtr& generator) {
-  return dynamic_cast<NumpyGeneratorValue&>(*generator).generator();
-}
 
 // ---- functions of numpy.random that are no methods
 

@@ -128,12 +128,11 @@ ValuePtr drawn_int(Executor& ex, const SourcePtr& source, PyObject* drawn, const
 
 // One that captured code has made of a known seed: what it draws is known while capturing.
 bool is_made(const ValuePtr& generator) { return !generator->source; }
-PyObject* generator_of(const ValuePtr& generator);
 
 PyRef known_draw(Executor& ex, const ValuePtr& generator, PyObject* function, const char* name,
                  const std::vector<ValuePtr>& arguments) {
   const PyRef objects = checked(PyTuple_New(std::ssize(arguments) + 1));
-  PyTuple_SET_ITEM(objects.get(), 0, Py_NewRef(generator_of(generator)));
+  PyTuple_SET_ITEM(objects.get(), 0, Py_NewRef(drawing_generator_of(generator)));
   for (size_t i = 0; i < arguments.size(); ++i) {
     const auto constant = arguments[i]->as_constant();
     PyRef known = constant ? *constant : tuple_in(arguments[i]) ? arguments[i]->materialize(ex) : PyRef();
@@ -254,36 +253,22 @@ ValuePtr sample(Executor& ex, const ValuePtr& generator, const CallArgs& args) {
 
 // ---- the generator
 
-class DrawValue final : public SymbolicValue {
+class DrawValue final : public DrawingMethod {
  public:
   DrawValue(ValuePtr generator, PyObject* method, const DrawRow& row)
-      : generator_(std::move(generator)), method_(PyRef::borrow(method)), row_(row) {}
+      : DrawingMethod(std::move(generator), row.name), method_(PyRef::borrow(method)), row_(row) {}
   PyTypeObject* type() const override {
     return PyFunction_Check(method_.get()) ? &PyMethod_Type : &PyCFunction_Type;
   }
   std::string describe() const override { return absl::StrCat("random.Random.", row_.name); }
-  std::optional<bool> truth(Executor&) override { return true; }
   ValuePtr call(Executor& ex, const CallArgs& args) override {
     return row_.apply ? row_.apply(ex, generator_, args)
                       : draw_number(ex, generator_, method_.get(), row_, args);
   }
-  ValuePtr get_attribute(Executor& ex, PyObject* name) override {
-    if (PyUnicode_CompareWithASCIIString(name, "__self__") == 0) return generator_;
-    return SymbolicValue::get_attribute(ex, name);
-  }
-  RecipePtr recipe(Executor& ex) override {
-    if (!recipe_)
-      recipe_ =
-          call_recipe(library_object("builtins", "getattr"),
-                      {generator_->recipe(ex), make_recipe(RecipeKind::kConstant, interned(row_.name))});
-    return recipe_;
-  }
 
  private:
-  ValuePtr generator_;
   PyRef method_;
   const DrawRow& row_;
-  RecipePtr recipe_;
 };
 
 // Draws call each other by name: one that the program has put there is its own code, which capturing must not run.
@@ -298,20 +283,10 @@ bool is_as_python_made_it(PyTypeObject* type) {
 
 class RandomGeneratorValue final : public DrawingGenerator {
  public:
-  RandomGeneratorValue(PyObject* generator, SourcePtr from) : generator_(PyRef::borrow(generator)) {
-    source = std::move(from);
-  }
-  PyTypeObject* type() const override { return Py_TYPE(generator_.get()); }
+  using DrawingGenerator::DrawingGenerator;
   std::string describe() const override { return "random.Random"; }
   // Null: captured code has made it.
-  PyObject* real_object() const override { return source ? generator_.get() : nullptr; }
-  PyObject* generator() const { return generator_.get(); }
-  std::optional<bool> truth(Executor&) override { return true; }
-  RecipePtr recipe(Executor&) override {
-    if (!source) break_graph("CD0211", describe());
-    if (!recipe_) recipe_ = source_recipe(source);
-    return recipe_;
-  }
+  PyObject* real_object() const override { return source ? generator() : nullptr; }
 
   ValuePtr get_attribute(Executor& ex, PyObject* name) override {
     PyObject* found = _PyType_Lookup(type(), name);
@@ -335,22 +310,42 @@ class RandomGeneratorValue final : public DrawingGenerator {
     guard_class(ex, type());
     if (!is_as_python_made_it(type())) break_graph("CD0227", "a class with methods of the program's");
     if (!source) return;
-    PyRef dict = checked(PyObject_GenericGetDict(generator_.get(), nullptr));
+    PyRef dict = checked(PyObject_GenericGetDict(generator(), nullptr));
     PyRef names = checked(PySequence_Tuple(dict.get()));
     if (PyTuple_GET_SIZE(names.get()) != 1 || PyTuple_GET_ITEM(names.get(), 0) != interned("gauss_next"))
       break_graph("CD0227", "an instance with attributes of its own");
     add_guard(ex, GuardKind::kDictKeys, instance_dict_source(source), names.get());
   }
-
-  PyRef generator_;
-  RecipePtr recipe_;
 };
 
-PyObject* generator_of(const ValuePtr& generator) {
-  return dynamic_cast<RandomGeneratorValue&>(*generator).generator();
+}  // namespace
+
+DrawingGenerator::DrawingGenerator(PyObject* generator, SourcePtr from)
+    : generator_(PyRef::borrow(generator)) {
+  source = std::move(from);
 }
 
-}  // namespace
+RecipePtr DrawingGenerator::recipe(Executor&) {
+  if (!real_object()) break_graph("CD0211", describe());
+  if (!recipe_) recipe_ = source_recipe(source);
+  return recipe_;
+}
+
+PyObject* drawing_generator_of(const ValuePtr& generator) {
+  return dynamic_cast<DrawingGenerator&>(*generator).generator();
+}
+
+ValuePtr DrawingMethod::get_attribute(Executor& ex, PyObject* name) {
+  if (PyUnicode_CompareWithASCIIString(name, "__self__") == 0) return generator_;
+  return SymbolicValue::get_attribute(ex, name);
+}
+
+RecipePtr DrawingMethod::recipe(Executor& ex) {
+  if (!recipe_)
+    recipe_ = call_recipe(library_object("builtins", "getattr"),
+                          {generator_->recipe(ex), make_recipe(RecipeKind::kConstant, interned(name_))});
+  return recipe_;
+}
 
 DrawOperands operands_of_draw(const SourcePtr& generator, PyObject* stand_in) {
   DrawOperands operands;

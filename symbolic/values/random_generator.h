@@ -16,8 +16,34 @@ namespace cdynamo::symbolic {
 // A generator of random numbers, whose methods draw.
 class DrawingGenerator : public SymbolicValue {
  public:
+  DrawingGenerator(PyObject* generator, SourcePtr from);
+  PyTypeObject* type() const override { return Py_TYPE(generator_.get()); }
+  std::optional<bool> truth(Executor&) override { return true; }
+  RecipePtr recipe(Executor& ex) override;  // one that captured code has made has none
   // The method `function` of the class, bound; null: one that is not captured.
   virtual ValuePtr method_called(Executor& ex, const char* name, PyObject* function) = 0;
+  PyObject* generator() const { return generator_.get(); }
+
+ private:
+  PyRef generator_;
+  RecipePtr recipe_;
+};
+PyObject* drawing_generator_of(const ValuePtr& generator);
+
+// One of its methods, bound.
+class DrawingMethod : public SymbolicValue {
+ public:
+  DrawingMethod(ValuePtr generator, const char* name) : generator_(std::move(generator)), name_(name) {}
+  std::optional<bool> truth(Executor&) override { return true; }
+  ValuePtr get_attribute(Executor& ex, PyObject* name) override;
+  RecipePtr recipe(Executor& ex) override;
+
+ protected:
+  ValuePtr generator_;
+  const char* name_;
+
+ private:
+  RecipePtr recipe_;
 };
 
 // What a method of a generator gives.

@@ -1,6 +1,6 @@
 """The in-place form of PyTorch's operators (op_db) on what a function has made: results, gradients and errors against eager's.
 
-    python tests/sweeps/in_place.py                 # some two minutes on one core
+    python tests/sweeps/in_place.py                 # some minute on one core
     python tests/sweeps/in_place.py --only clamp    # operators whose names contain this
 
 Each is called with some of its samples on a tensor, on views of one, and under no_grad. The work is done in another process: a
