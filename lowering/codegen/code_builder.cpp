@@ -1,5 +1,6 @@
 #include "lowering/codegen/code_builder.h"
 
+#include <llvm/Analysis/VectorUtils.h>
 #include <llvm/IR/Intrinsics.h>
 
 #include <algorithm>
@@ -63,7 +64,13 @@ Scalar CodeBuilder::select(Scalar condition, Scalar yes, Scalar no) {
   int count = std::max({lanes(c), lanes(y), lanes(n)});
   // A uniform condition stays an i1: it selects whole vectors.
   if (lanes(c) > 1) c = splat(c, count);
-  return wrap(ir_.CreateSelect(c, splat(y, count), splat(n, count)), yes.dtype);
+  Value* result = ir_.CreateSelect(c, splat(y, count), splat(n, count));
+  const HalfBits* known = half_bits(y) ? half_bits(y) : half_bits(n);
+  if (!known || isa<Constant>(result)) return wrap(result, yes.dtype);
+  const DType half = known->half;
+  if (Value* y_bits = exact_bits(y, half), *n_bits = exact_bits(n, half); y_bits && n_bits)
+    half_bits_[result] = {half, ir_.CreateSelect(c, splat(y_bits, count), splat(n_bits, count))};
+  return wrap(result, yes.dtype);
 }
 
 Scalar CodeBuilder::bitcast(Scalar s, DType dtype) {
@@ -112,22 +119,38 @@ Scalar CodeBuilder::cast(Scalar s, DType to) {
 }
 
 Value* CodeBuilder::widen_half(Value* bits, DType half) {
-  int count = lanes(bits);
+  const int count = lanes(bits);
+  Value* wide;
   if (half == DType::kF16) {
     Type* f16 =
         count == 1 ? ir_.getHalfTy() : static_cast<Type*>(FixedVectorType::get(ir_.getHalfTy(), count));
-    return ir_.CreateFPExt(ir_.CreateBitCast(bits, f16), type(DType::kF32, count));
+    wide = ir_.CreateFPExt(ir_.CreateBitCast(bits, f16), type(DType::kF32, count));
+  } else {
+    Value* word = ir_.CreateShl(ir_.CreateZExt(bits, type(DType::kI32, count)), 16);
+    wide = ir_.CreateBitCast(word, type(DType::kF32, count));
   }
-  Value* wide = ir_.CreateShl(ir_.CreateZExt(bits, type(DType::kI32, count)), 16);
-  return ir_.CreateBitCast(wide, type(DType::kF32, count));
+  if (!isa<Constant>(wide)) half_bits_[wide] = {half, bits};
+  return wide;
 }
 
-Value* CodeBuilder::upper_half(Value* v) {
-  Value* bits = ir_.CreateBitCast(v, type(DType::kI32, lanes(v)));
-  return ir_.CreateTrunc(ir_.CreateLShr(bits, 16), storage_type(DType::kBF16, lanes(v)));
+const CodeBuilder::HalfBits* CodeBuilder::half_bits(Value* wide) const {
+  const auto found = half_bits_.find(wide);
+  return found == half_bits_.end() ? nullptr : &found->second;
+}
+
+Value* CodeBuilder::exact_bits(Value* wide, DType half) {
+  if (const HalfBits* known = half_bits(wide)) return known->half == half ? known->bits : nullptr;
+  if (!isa<Constant>(wide)) {
+    Value* splatted = getSplatValue(wide);
+    Value* bits = splatted ? exact_bits(splatted, half) : nullptr;
+    return bits ? splat(bits, lanes(wide)) : nullptr;
+  }
+  Value* bits = half == DType::kF16 ? truncate(wide, ir_.getHalfTy()) : round_to_bfloat16(wide, false);
+  return widen_half(bits, half) == wide ? bits : nullptr;
 }
 
 Value* CodeBuilder::narrow_half(Value* v, DType half, bool short_nans) {
+  if (Value* bits = exact_bits(v, half)) return bits;
   return half == DType::kF16 ? truncate(v, ir_.getHalfTy()) : round_to_bfloat16(v, short_nans);
 }
 
@@ -151,12 +174,7 @@ Value* CodeBuilder::round_to_bfloat16(Value* v, bool short_nans) {
 }
 
 Scalar CodeBuilder::round_to(Scalar s, DType half, bool short_nans) {
-  Value* v = value(s);
-  int count = lanes(v);
-  if (half == DType::kF16) return wrap(widen_half(narrow_half(v, half), half), DType::kF32);
-  Type* i32 = type(DType::kI32, count);
-  Value* bits = ir_.CreateShl(ir_.CreateZExt(narrow_half(v, half, short_nans), i32), 16);
-  return wrap(ir_.CreateBitCast(bits, type(DType::kF32, count)), DType::kF32);
+  return wrap(widen_half(narrow_half(value(s), half, short_nans), half), DType::kF32);
 }
 
 }  // namespace cdynamo::lowering::emit

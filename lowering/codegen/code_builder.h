@@ -7,6 +7,7 @@
 #pragma once
 
 #include <llvm/IR/IRBuilder.h>
+#include <llvm/IR/ValueMap.h>
 
 #include "lowering/math/math.h"
 
@@ -32,9 +33,8 @@ class CodeBuilder : public math::MathBuilder {
   Scalar round_to(Scalar value, DType half, bool short_nans = false);
   // float32 <-> the 16 bits of a half dtype. `narrow` rounds to nearest even.
   llvm::Value* widen_half(llvm::Value* bits, DType half);
+  // What `widen_half` gave, or a `select` of such values, gets its own bits back: what is only moved keeps its NaNs' digits.
   llvm::Value* narrow_half(llvm::Value* value, DType half, bool short_nans = false);
-  // The same for bfloat16, of what is rounded already.
-  llvm::Value* upper_half(llvm::Value* value);
 
   llvm::IRBuilder<>& ir() { return ir_; }
   llvm::Value* splat(llvm::Value* value, int lanes);
@@ -68,6 +68,17 @@ class CodeBuilder : public math::MathBuilder {
   llvm::Value* binary(Prim prim, DType dtype, llvm::Value* a, llvm::Value* b);
   llvm::Value* unary(Prim prim, DType dtype, llvm::Value* a);
   llvm::Value* float_remainder(DType dtype, llvm::Value* a, llvm::Value* b);
+
+  // A half value in memory's form.
+  struct HalfBits {
+    DType half;
+    llvm::Value* bits;
+  };
+  const HalfBits* half_bits(llvm::Value* wide) const;
+  // The bits of a value that `half` holds exactly; null: nothing says that it is one.
+  llvm::Value* exact_bits(llvm::Value* wide, DType half);
+
+  llvm::ValueMap<llvm::Value*, HalfBits> half_bits_;  // of float32 registers
 };
 
 }  // namespace cdynamo::lowering::emit

@@ -212,9 +212,7 @@ void KernelEmitter::emit_store(const Stmt& stmt, int copy) {
   const Align align(element->getScalarSizeInBits() / 8);
   const int lanes = position_.lanes;
   Scalar source = operand(stmt, 0, copy);
-  const bool rounded = stored == DType::kBF16 && register_halves_.at(stmt.operands.at(0)) == stored;
-  Value* value = rounded ? builder_.upper_half(VectorBuilder::value(source))
-                         : to_storage(VectorBuilder::value(source), stored, source.dtype);
+  Value* value = to_storage(VectorBuilder::value(source), stored, source.dtype);
   Address where = address(stmt, copy);
   Value* mask = statement_mask(stmt, copy, true);
   if (where.kind == Address::kUniform) {

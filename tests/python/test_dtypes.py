@@ -351,3 +351,35 @@ def test_products_whose_rows_end_anywhere(dtype, words):
         for got, want in zip(run(compiled), run(exact), strict=True):
             assert got.stride() == want.stride()
             assert (got - want).norm() <= (2e-2 if dtype == torch.bfloat16 else 3e-3) * want.norm()
+
+
+@pytest.mark.parametrize("dtype", HALF_TYPES)
+def test_what_is_only_moved_keeps_its_bits(dtype):
+    def moves(x, keep, index):
+        part = x.clone()
+        part[1:3, ::2] = 1.0
+        chosen = torch.where(keep, x, torch.where(keep.flip(0), x.flip(0), 0.5))
+        copies = (
+            x.t().contiguous(),
+            torch.cat([x, x.flip(1)]),
+            F.pad(x, (1, 2)),
+            x.roll(1, 0),
+            x.unfold(1, 3, 2).contiguous(),
+        )
+        return part, chosen, x.masked_fill(keep, -0.0), x.tril(), *copies, x[index], x.take(index), x[x[:, 0] < 1]
+
+    def write(x):
+        x[0:2] = 1.0
+
+    bits = torch.arange(16 * 24) * 2
+    infinity = 0x7F80 if dtype == torch.bfloat16 else 0x7C00
+    bits = torch.where(bits % 3 == 0, infinity | bits & 0x7F | 1, bits * 37) | torch.where(bits % 5 == 0, 0x8000, 0)
+    x = bits.to(torch.int16).reshape(16, 24).view(dtype)
+    assert x.isnan().any()
+    operands = x, (torch.arange(24) % 3 == 0).expand(16, 24), torch.tensor([3, 0, 5])
+    for want, got in zip(moves(*operands), cdynamo.optimize(moves)(*operands)):
+        assert torch.equal(got.view(torch.int16), want.view(torch.int16))
+    got = x.clone()
+    write(x)
+    cdynamo.optimize(write)(got)
+    assert torch.equal(got.view(torch.int16), x.view(torch.int16))
