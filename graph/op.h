@@ -322,6 +322,9 @@ const OpDef& op(std::string_view name);       // throws InternalError
 // `self` (NumPy: the first).
 std::vector<std::string> python_names(const OpDef& op);
 
+// `x.logical_not_()` and the like: eager's autograd does not look at these writes, the tensor keeps the history it has.
+inline bool writes_untracked(const OpDef& op) { return op.name.starts_with("logical_"); }
+
 // The user's mistake, in eager's words as far as we know them. At capture it becomes a graph break: eager
 // then raises its own.
 struct UserError : std::exception {

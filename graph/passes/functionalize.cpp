@@ -301,14 +301,11 @@ class Functionalizer {
     binding(target) = std::move(view);
   }
 
-  // Eager's autograd does not look at these: the tensor keeps its history.
-  static bool is_untracked(const Node& node) { return node.op->name.starts_with("logical_"); }
-
   // Eager gives the operands of `x.eq_(y)` gradients of zeros.
   Value* with_zero_gradients(const Node& node, Value* result,
                              const std::vector<const Value*>& captured_operands,
                              const std::vector<Value*>& operands) {
-    if (node.op->differentiable || node.no_grad || is_untracked(node) ||
+    if (node.op->differentiable || node.no_grad || writes_untracked(*node.op) ||
         !runtime::is_float(result->type.dtype))
       return result;
     for (size_t i = 0; i < operands.size(); ++i)
@@ -320,7 +317,7 @@ class Functionalizer {
                   const std::vector<Value*>& operands) {
     const Value* target = captured_operands.at(0);
     Value* content = with_zero_gradients(node, coerce(result, target->type), captured_operands, operands);
-    write(target, content, node.no_grad || is_untracked(node));
+    write(target, content, node.no_grad || writes_untracked(*node.op));
     binding(node.results[0]) = binding(target);
   }
 

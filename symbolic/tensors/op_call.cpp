@@ -333,7 +333,7 @@ std::vector<graph::Value*> append_call(Executor& ex, const OpDef& op, BoundCall 
   refuse_operands_of_one_example(capture, call.args);
   read_through_gates(ex, call.args, in_place);
   std::vector<Arg> differentiated = call.args;
-  if (is_like_another(op)) differentiated.resize(1);
+  if (is_like_another(op) || (in_place && graph::writes_untracked(op))) differentiated.resize(1);
   const bool any_gradient =
       capture.has_state && any_requires_grad(capture, differentiated, cuts_gradient(op));
   if (in_place) {

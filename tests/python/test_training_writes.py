@@ -407,3 +407,17 @@ def test_an_operand_that_was_converted_may_be_written_to(convert, size):
     x = torch.ones(size, dtype=torch.bool)
     wanted = torch.autograd.grad(step(x.clone()), w)
     torch.testing.assert_close(torch.autograd.grad(cdynamo.optimize(step)(x), w), wanted)
+
+
+@pytest.mark.parametrize("name", ["logical_and_", "logical_or_", "logical_xor_"])
+@pytest.mark.parametrize("dtype", [torch.int64, torch.float32])
+def test_logical_operators_in_place_give_no_history(name, dtype):
+    def f(x, y):
+        x = x * 0.5
+        getattr(x, name)(y.reshape(-1))
+        return x, x.requires_grad
+
+    operands = torch.arange(6).reshape(2, 3).to(dtype), torch.arange(3.0).requires_grad_()
+    want, got = f(*operands), cdynamo.optimize(f)(*operands)
+    assert torch.equal(got[0], want[0])
+    assert not got[0].requires_grad and not got[1]
