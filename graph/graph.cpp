@@ -3,9 +3,32 @@
 #include <algorithm>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "graph/op.h"
 
 namespace cdynamo::graph {
+namespace {
+
+// Without its prefix: of core.add "add".
+std::string_view base_name(const OpDef& op) {
+  const size_t dot = op.name.rfind('.');
+  return dot == op.name.npos ? op.name : op.name.substr(dot + 1);
+}
+
+// "add_3": so results of nodes are called, and nothing else.
+bool is_name_of_result(std::string_view name) {
+  static const auto* const bases = [] {
+    auto* made = new absl::flat_hash_set<std::string_view>();
+    for (const OpDef* op : all_ops()) made->insert(base_name(*op));
+    return made;
+  }();
+  const size_t underscore = name.rfind('_');
+  return underscore != name.npos && underscore + 1 < name.size() &&
+         name.find_first_not_of("0123456789", underscore + 1) == name.npos &&
+         bases->contains(name.substr(0, underscore));
+}
+
+}  // namespace
 
 Sym TensorType::numel() const {
   Sym count = 1;
@@ -33,9 +56,7 @@ Value* Graph::new_value(Node* node, int index, TensorType type) {
   value->type = std::move(type);
   value->id = next_value_id();
   if (node) {
-    std::string_view base = node->op->name;
-    if (size_t dot = base.rfind('.'); dot != base.npos) base = base.substr(dot + 1);
-    value->name = std::string(base) + "_" + std::to_string(value->id);
+    value->name = std::string(base_name(*node->op)) + "_" + std::to_string(value->id);
   }
   values_.push_back(std::move(value));
   return values_.back().get();
@@ -43,6 +64,8 @@ Value* Graph::new_value(Node* node, int index, TensorType type) {
 
 Value* Graph::add_input(TensorType type, std::string name) {
   Value* value = new_value(nullptr, static_cast<int>(inputs.size()), std::move(type));
+  const auto is_taken = [&] { return std::ranges::find(inputs, name, &Value::name) != inputs.end(); };
+  while (is_name_of_result(name) || is_taken()) name += "_";
   value->name = std::move(name);
   inputs.push_back(value);
   return value;

@@ -17,6 +17,11 @@ bool is_index_parameter(const Param& param) {
   return std::ranges::find(kNames, std::string_view(param.name)) != kNames.end();
 }
 
+// Losses look each sample's class up.
+bool is_class_parameter(const OpDef& op, const Param& param) {
+  return param.name == "target" && (op.name == "cross_entropy_loss" || op.name == "nll_loss_nd");
+}
+
 // Calls visit(parameter, value) for the tensors among the arguments.
 template <typename F>
 void for_each_tensor(const OpDef& op, size_t overload, const std::vector<Arg>& args, F&& visit) {
@@ -97,18 +102,22 @@ bool looks_up(const Graph& captured, const Node& node) {
 bool takes_indices(const OpDef& op, size_t overload, const std::vector<Arg>& args) {
   bool any = false;
   for_each_tensor(op, overload, args, [&](const Param& param, const Value& value) {
-    any |= is_index_parameter(param) && runtime::is_integer(value.type.dtype);
+    any |=
+        (is_index_parameter(param) || is_class_parameter(op, param)) && runtime::is_integer(value.type.dtype);
   });
   return any;
 }
 
 bool indexes_nothing(const OpDef& op, size_t overload, const std::vector<Arg>& args) {
-  if (!takes_indices(op, overload, args)) return false;
   const Value* indexed = nullptr;
+  bool has_indices = false;
   for_each_tensor(op, overload, args, [&](const Param& param, const Value& value) {
-    if (!indexed && !is_index_parameter(param)) indexed = &value;
+    if (is_index_parameter(param))
+      has_indices |= runtime::is_integer(value.type.dtype);
+    else if (!indexed)
+      indexed = &value;
   });
-  if (!indexed) return false;
+  if (!indexed || !has_indices) return false;
   const Sym count = indexed->type.numel();
   return count.is_constant() && count.constant() == 0;
 }

@@ -146,9 +146,11 @@ Tensor channel_parameter(Builder& b, const Args& args, const char* name, const S
 
 // What training makes of a running statistic; no gradient flows to it.
 Tensor running_statistic(Builder& b, const Args& args, const char* name, Tensor of_batch) {
-  const double momentum = args.number("momentum");
   Tensor old = channel_parameter(b, args, name, of_batch.size(0), of_batch.dtype());
-  Tensor updated = detach(of_batch) * momentum + old * (1 - momentum);
+  const auto* of_graph = std::get_if<Value*>(&args["momentum"]);
+  const Operand momentum = of_graph ? Operand(wrap(b, *of_graph)) : Operand(args.number("momentum"));
+  const Operand rest = of_graph ? Operand(1 - wrap(b, *of_graph)) : Operand(1 - args.number("momentum"));
+  Tensor updated = detach(of_batch) * momentum + old * rest;
   return cast(updated, operand_dtype(args, name));
 }
 
@@ -298,6 +300,12 @@ std::vector<Value*> cosine_similarity_body(Builder& b, const Args& args) {
   return one(cast(sum(unit(to_compute(x)) * unit(to_compute(y)), {dim}), dtype));
 }
 
+// Cumulative averages have one that follows from the number of batches.
+OpDef of_any_momentum(OpDef op) {
+  op.numbers_of_graph = true;
+  return op;
+}
+
 }  // namespace
 
 std::vector<OpDef> normalization_ops() {
@@ -320,12 +328,12 @@ std::vector<OpDef> normalization_ops() {
           "rms_norm",
           {"rms_norm(Tensor input, int[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor"},
           rms_norm_body),
-      composite(
+      of_any_momentum(composite(
           "batch_norm",
           {"batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor(a!)? running_mean, Tensor(b!)? "
            "running_var, bool training, "
-           "float momentum, float eps, bool cudnn_enabled) -> Tensor"},
-          batch_norm_body, {}, suggested_strides),
+           "Scalar momentum, float eps, bool cudnn_enabled) -> Tensor"},
+          batch_norm_body, {}, suggested_strides)),
       composite("group_norm",
                 {"group_norm(Tensor input, int num_groups, Tensor? weight=None, Tensor? bias=None, float "
                  "eps=1e-05, "

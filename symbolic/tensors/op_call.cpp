@@ -14,6 +14,7 @@
 #include "symbolic/tensors/library_calls.h"
 #include "symbolic/tensors/user_call.h"
 #include "symbolic/tensors/ways.h"
+#include "symbolic/tensors/wider_view.h"
 #include "symbolic/values/value_tools.h"
 
 namespace cdynamo::symbolic {
@@ -348,6 +349,9 @@ std::vector<graph::Value*> append_call(Executor& ex, const OpDef& op, BoundCall 
   if (graph::indexes_nothing(op, call.overload, call.args))
     break_graph("CD0403", std::string(op.name) + ": indices where there are no elements");
   if (any_gradient && capture.grad_mode && op.name == "floor_divide") break_graph("CD0417", "floor_divide");
+  const graph::Args named(op.parsed.at(call.overload), call.args);
+  if (op.name == "view" && named.has("dtype") && ex.graph().framework == graph::Framework::kTorch)
+    require_offset_of_view(ex, named.value("self"), *named.dtype("dtype"));
   const size_t before = ex.graph().nodes.size();
   std::vector<graph::Value*> results;
   try {

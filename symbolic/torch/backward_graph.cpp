@@ -32,8 +32,7 @@ class Taker {
     find_saved(grad_outputs, results, gradients);
     for (const std::vector<Value*>* inputs : {&grad_outputs, &std::as_const(saved), &results})
       for (const Value* input : *inputs) {
-        Value* image = made->add_input(input->type, input->name);
-        if (inputs == &results) image->name += "_result";
+        Value* image = made->add_input(input->type, input->name + (inputs == &results ? "_result" : ""));
         image->requires_grad = input->requires_grad;
         images_[input] = image;
       }

@@ -35,6 +35,17 @@ std::vector<DenseTensor> run(std::string_view op, const std::vector<DenseTensor>
   return interpret(graph, inputs);
 }
 
+TEST(Graph, AnInputIsCalledAsNothingElseIs) {
+  Graph graph;
+  Builder b(graph);
+  Value* x = graph.add_input(tensor_type({2}), "add_2");
+  Value* y = graph.add_input(tensor_type({2}), "add_2");
+  EXPECT_EQ(b.call1("add", {x, y})->name, "add_2");
+  EXPECT_EQ(x->name, "add_2_");
+  EXPECT_EQ(y->name, "add_2__");
+  EXPECT_EQ(graph.add_input(tensor_type({2}), "x_2")->name, "x_2");
+}
+
 TEST(Builder, CapturedCallAppendsOneNodeWithEagersType) {
   Graph graph;
   Builder b(graph);

@@ -371,3 +371,21 @@ def test_bits_of_nothing(sizes):
     x = torch.ones(sizes, dtype=torch.float64)
     for want, got in zip(f(x), compiled(f)(x)):
         assert got.shape == want.shape and got.dtype == want.dtype
+
+
+def test_what_begins_elsewhere_in_its_storage_has_no_wider_elements():
+    torch = pytest.importorskip("torch")
+
+    def f(x):
+        return x.view(torch.int64) * 2
+
+    def run(f, x):
+        try:
+            return f(x).tolist()
+        except RuntimeError as error:
+            return str(error)
+
+    memory = torch.arange(20, dtype=torch.int32)
+    compiled = cdynamo.optimize(f)
+    for begin in (0, 2, 1, 3, 4):
+        assert run(compiled, memory[begin : begin + 2]) == run(f, memory[begin : begin + 2])

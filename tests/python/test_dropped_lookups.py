@@ -124,3 +124,32 @@ def test_a_tensor_of_integers_with_a_history_is_left_to_eager():
     assert run(cdynamo.optimize(f), cdynamo.optimize(g)) == run(f, g)
     w = torch.ones(()).requires_grad_()
     assert cdynamo.optimize(made)(w) == made(w)
+
+
+LOSSES = {
+    "cross_entropy": torch.nn.functional.cross_entropy,
+    "smoothed": lambda x, t: torch.nn.functional.cross_entropy(x, t, ignore_index=0, label_smoothing=0.5),
+    "nll_loss": torch.nn.functional.nll_loss,
+}
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("trains", [False, True])
+def test_a_class_that_there_is_not(loss, trains):
+    functions = (
+        lambda x, t: LOSSES[loss](x, t).dim(),
+        lambda x, t: LOSSES[loss](x, t).shape[0],
+        lambda x, t: LOSSES[loss](x[:0], t[:0]).isnan(),
+    )
+
+    def run(f, x, target):
+        try:
+            return f(x, target)
+        except (IndexError, ValueError) as error:
+            return type(error), str(error)
+
+    for f in functions:
+        compiled = cdynamo.optimize(f)
+        for classes in (2, 3, 2):
+            x = torch.ones(3, classes).requires_grad_(trains)
+            assert run(compiled, x, torch.arange(3)) == run(f, x, torch.arange(3))

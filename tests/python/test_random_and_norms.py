@@ -287,3 +287,50 @@ def test_there_is_no_second_derivative_of_what_is_drawn(draw):
         (first,) = torch.autograd.grad(run(x).square().sum(), x, create_graph=True)
         with pytest.raises((RuntimeError, NotImplementedError)):
             torch.autograd.grad(first.sum(), x)
+
+
+@pytest.mark.native
+@pytest.mark.parametrize("batches", [0, 5])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize(
+    "norm, shape", [(nn.BatchNorm1d, (6, 3)), (nn.BatchNorm2d, (2, 3, 5, 4)), (nn.BatchNorm1d, (0, 3))]
+)
+def test_cumulative_averages_of_batch_norm(norm, shape, dtype, batches):
+    module = norm(3, momentum=None).to(dtype)
+    module.num_batches_tracked.fill_(batches)
+    ours = copy.deepcopy(module)
+    compiled = cdynamo.optimize(ours)
+    before = cdynamo.counters()
+    for _ in range(3):
+        x = torch.randn(shape, dtype=dtype)
+        inputs = [x.clone().requires_grad_() for _ in range(2)]
+        results = [f(x) for f, x in zip((module, compiled), inputs)]
+        torch.testing.assert_close(results[1], results[0])
+        for result in results:
+            (result**3).sum().backward()
+        torch.testing.assert_close(inputs[1].grad, inputs[0].grad)
+        torch.testing.assert_close(ours.state_dict(), module.state_dict(), equal_nan=True)
+    after = cdynamo.counters()
+    assert after["graph_breaks"] == before["graph_breaks"]
+    assert after["graphs_compiled"] - before["graphs_compiled"] == 1
+
+
+def test_a_momentum_that_changes():
+    def f(x, mean, var, momentum):
+        return F.batch_norm(x, mean, var, training=True, momentum=momentum)
+
+    compiled = cdynamo.optimize(f)
+    statistics = [[torch.zeros(3), torch.ones(3)] for _ in range(2)]
+    for momentum in (0.1, 0.2, 0.3, 0, 1):
+        x = torch.randn(4, 3)
+        expected = f(x, *statistics[0], momentum)
+        torch.testing.assert_close(compiled(x, *statistics[1], momentum), expected)
+        torch.testing.assert_close(*statistics)
+
+
+def test_a_cumulative_average_of_no_batches_is_pythons_error():
+    module = nn.BatchNorm1d(3, momentum=None)
+    module.num_batches_tracked.fill_(-1)
+    with pytest.raises(ZeroDivisionError):
+        cdynamo.optimize(module)(torch.randn(4, 3))
+    assert module.num_batches_tracked == 0

@@ -47,6 +47,16 @@ def test_layers(layer, options):
     assert check(layer(5, 7, **options), torch.randn(4, 3, 5)) == (1, 0)
 
 
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("options", [{}, {"num_layers": 2, "bidirectional": True, "batch_first": True}])
+def test_projections(bias, options):
+    module = nn.LSTM(5, 7, proj_size=2, bias=bias, **options)
+    assert check(module, torch.randn(4, 3, 5)) == (1, 0)
+    states = torch.randn(module.num_layers * (1 + module.bidirectional), 3, 9).split([2, 7], -1)
+    x = torch.randn(3, 4, 5) if module.batch_first else torch.randn(4, 3, 5)
+    assert check(module, x, states)[1] == 0
+
+
 def test_a_given_state_and_dropout_with_eager_s_numbers():
     module = nn.GRU(5, 7, num_layers=2, dropout=0.5)
     x, h = torch.randn(4, 3, 5), torch.randn(2, 3, 7)

@@ -540,3 +540,24 @@ def test_leaves_that_are_marked_as_dirty_are_eagers():
     x = leaf(3)
     with pytest.raises(RuntimeError, match="leaf Variable"):
         cdynamo.optimize(lambda x: Doubled.apply(x, 2.0))(x)
+
+
+@pytest.mark.parametrize("before", range(5))
+def test_what_a_backward_reads_is_called_otherwise_than_what_it_computes(before):
+    class Scaled(Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, grad):
+            (x,) = ctx.saved_tensors
+            return grad + x + x
+
+    def f(x):
+        for _ in range(before):
+            x = x + 1
+        return Scaled.apply(x)
+
+    check(f, leaf(3))

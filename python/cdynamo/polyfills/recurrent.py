@@ -35,6 +35,11 @@ def _lstm(projected, state, weight, bias):
     return _lstm_step(projected + _linear(state[0], weight, bias), state)
 
 
+def _projected_lstm(projected, state, weight, bias, projection):
+    hidden, cell = _lstm(projected, state, weight, bias)
+    return _linear(hidden, projection, None), cell
+
+
 def _gru(projected, state, weight, bias):
     return (_gru_step(projected, _linear(state[0], weight, bias), state[0]),)
 
@@ -68,20 +73,21 @@ def rnn_relu_cell(input, hx, w_ih, w_hh, b_ih=None, b_hh=None):
 
 def _direction(step, x, state, weights, has_biases, backwards):
     """The outputs in the order of time, and the last state."""
-    w_ih, w_hh, b_ih, b_hh = weights if has_biases else (*weights, None, None)
+    w_ih, w_hh, b_ih, b_hh, *more = weights if has_biases else (*weights[:2], None, None, *weights[2:])
     projected = _linear(x, w_ih, b_ih)
     steps = range(x.shape[0])
     outputs = []
     for t in reversed(steps) if backwards else steps:
-        state = step(projected[t], state, w_hh, b_hh)
+        state = step(projected[t], state, w_hh, b_hh, *more)
         outputs.append(state[0])
     return torch.stack(outputs[::-1] if backwards else outputs), state
 
 
 def _layers(step, x, states, params, has_biases, num_layers, dropout, train, bidirectional, batch_first):
-    per, directions = 4 if has_biases else 2, 2 if bidirectional else 1
+    directions = 2 if bidirectional else 1
+    per = (4 if has_biases else 2) + (step is _projected_lstm)
     if len(params) != per * directions * num_layers:
-        not_captured("a recurrent layer with a projection")
+        not_captured("a recurrent layer with another number of weights")
     if x.dim() != 3 or x.shape[1 if batch_first else 0] * num_layers * directions > _MOST_STEPS:
         not_captured("a recurrent layer over so long a sequence")
     x = x.transpose(0, 1) if batch_first else x
@@ -121,7 +127,8 @@ def check_hidden_size(self, hx, expected_hidden_size, msg="Expected hidden size 
 def lstm(input, hx, params, *more):
     if isinstance(hx, torch.Tensor):
         return _packed("lstm", input, hx, tuple(params), *more)
-    output, (hidden, cell) = _layers(_lstm, input, tuple(hx), params, *more)
+    step = _lstm if hx[0].shape[-1] == hx[1].shape[-1] else _projected_lstm
+    output, (hidden, cell) = _layers(step, input, tuple(hx), params, *more)
     return output, hidden, cell
 
 
