@@ -5,7 +5,7 @@ Their methods are C: `torch.autograd.Function` would look at each call in Python
 
 from __future__ import annotations
 
-import functools
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -13,12 +13,16 @@ import torch
 from torch.autograd.function import FunctionCtx, _HookMixin, _SingleLevelFunction
 
 
-@functools.lru_cache(maxsize=256)
-def apply_of(cls: type) -> Callable[..., Any]:
-    """`cls.apply` as a function with a name of its own, which torch.fx can print."""
+def apply_of(cls: type, is_own: bool) -> Callable[..., Any]:
+    """`cls.apply` as a function with a name of its own, which torch.fx can print.
+
+    A class of the program's dies as it would in Python: graphs that call it are of no use any more. The capture's own
+    lives as long as they do.
+    """
+    held: Callable[[], Any] = (lambda: cls) if is_own else weakref.ref(cls)
 
     def apply(*args: Any) -> Any:
-        return cls.apply(*args)  # type: ignore[attr-defined]
+        return held().apply(*args)
 
     apply.__name__ = apply.__qualname__ = f"apply_{cls.__name__}"
     return apply

@@ -51,8 +51,9 @@ ValuePtr call_apply(Executor& ex, PyObject*, const CallArgs& args) {
   if (!cls) refuse_function("that is not known");
   CallArgs own = args;
   own.positional.erase(own.positional.begin());
-  PyObject* named = python_side(PythonSide::kApplyOf);
-  PyRef target = checked(PyObject_CallOneArg(named, cls));
+  PyObject* is_own = ex.state().made_classes.own.contains(cls) ? Py_True : Py_False;
+  PyRef target =
+      checked(PyObject_CallFunctionObjArgs(python_side(PythonSide::kApplyOf), cls, is_own, nullptr));
   return recorded_call(ex, "call_function", std::move(target), own, [&]() -> ValuePtr {
     const ApplyScope scope(ex);
     try {

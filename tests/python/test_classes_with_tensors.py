@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import gc
+import weakref
 
 import pytest
 
@@ -188,3 +190,108 @@ def test_a_function_with_a_closure_is_in_the_graph():
     for scale in (1, 2):
         expected = value_and_gradient(function_with_a_closure, x * scale)
         torch.testing.assert_close(value_and_gradient(compiled, x * scale), expected)
+
+
+# ---- classes die when the program lets go of them
+
+
+def made_after_a_reference(x, made):
+    class Own(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, a):
+            return a * 2
+
+        @staticmethod
+        def backward(ctx, grad):
+            return grad * 2
+
+    made.append(weakref.ref(Own))
+    return Own.apply(x)
+
+
+def forward_raises(x, made):
+    class Own(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, a):
+            return [][a.shape[0]]
+
+    made.append(weakref.ref(Own))
+    try:
+        return Own.apply(x)
+    except IndexError:
+        return x * 2
+
+
+def call_raises_later(x, made):
+    class Own(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, a):
+            return a * 2
+
+    made.append(weakref.ref(Own))
+    y = Own.apply(x)
+    made.append(y[7])
+    return y
+
+
+def under_transforms(x, made):
+    class Own(torch.autograd.Function):
+        generate_vmap_rule = True
+
+        @staticmethod
+        def forward(q):
+            return q * 3
+
+        @staticmethod
+        def setup_context(ctx, inputs, output):
+            ctx.save_for_backward(*inputs)
+
+        @staticmethod
+        def backward(ctx, grad):
+            return grad * ctx.saved_tensors[0]
+
+    made.append(weakref.ref(Own))
+    y = torch.vmap(torch.func.grad(lambda q: Own.apply(q).sum()))(x.detach())
+    cdynamo.graph_break()
+    return Own.apply(x) + y
+
+
+@pytest.mark.parametrize("backend", ["native", "eager", lambda graph, inputs: graph.forward])
+@pytest.mark.parametrize("fn", [made_after_a_reference, forward_raises, call_raises_later, under_transforms])
+def test_functions_made_inside_are_freed(fn, backend):
+    compiled = cdynamo.optimize(fn, backend=backend)
+    for n in range(12):
+        made, x = [], torch.ones(3, requires_grad=bool(n % 2))
+        try:
+            compiled(x, made).sum().backward() if n % 2 else compiled(x, made)
+        except IndexError:
+            assert fn is call_raises_later
+        del x
+        gc.collect()
+        assert [each() for each in made] == [None], n
+
+
+def class_in_the_graph(x):
+    class Own(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, a):
+            return a * 2
+
+        @staticmethod
+        def backward(ctx, grad):
+            return grad * 3
+
+    return Own.apply(x).sum()
+
+
+@pytest.mark.parametrize("backend", ["native", "eager", lambda graph, inputs: graph.forward])
+def test_a_class_of_the_graph_lives_as_long_as_that(backend):
+    compiled = cdynamo.optimize(class_in_the_graph, backend=backend, fullgraph=True)
+    for _ in range(3):
+        expected = value_and_gradient(class_in_the_graph, torch.ones(3))
+        torch.testing.assert_close(value_and_gradient(compiled, torch.ones(3)), expected)
+        gc.collect()
+    del compiled
+    cdynamo.reset()
+    gc.collect()
+    assert not [each for each in gc.get_objects() if type(each).__name__ == "FunctionMeta" and each.__name__ == "Own"]
