@@ -19,7 +19,9 @@ bool is_index_parameter(const Param& param) {
 
 // Losses look each sample's class up.
 bool is_class_parameter(const OpDef& op, const Param& param) {
-  return param.name == "target" && (op.name == "cross_entropy_loss" || op.name == "nll_loss_nd");
+  static constexpr std::array<std::string_view, 3> kLosses = {"cross_entropy_loss", "nll_loss_nd",
+                                                              "multi_margin_loss"};
+  return param.name == "target" && std::ranges::find(kLosses, op.name) != kLosses.end();
 }
 
 // Calls visit(parameter, value) for the tensors among the arguments.

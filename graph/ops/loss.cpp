@@ -226,6 +226,36 @@ Tensor expected_loss(Builder& b, const Args& args, Tensor log_probability, Tenso
   return cast(total, dtype);
 }
 
+// What exceeds the score of the target's class, less a margin; the rest is the library's, which has eager's errors.
+std::vector<Value*> multi_margin_body(Builder& b, const Args& args) {
+  Tensor self = operand(b, args, "self"), target = operand(b, args, "target");
+  const double power = args.number("p");
+  const bool is_covered = (self.dtype() == DType::kF32 || self.dtype() == DType::kF64) && self.rank() >= 1 &&
+                          self.rank() <= 2 && target.rank() <= 1 && target.dtype() == DType::kI64 &&
+                          (power == 1 || power == 2);
+  if (!is_covered) throw Unsupported("multi_margin_loss of such operands");
+  SymContext& sym = b.sym();
+  const Sym rows = self.rank() == 2 ? self.size(0) : Sym(1), classes = self.size(self.rank() - 1);
+  if (!sym.guard_eq(target.type().numel(), rows, "target") || !sym.guard(Relation::kLt, 0, rows, "target") ||
+      !sym.guard(Relation::kLt, 0, classes, "classes"))
+    throw Unsupported("multi_margin_loss of such sizes");
+  Tensor x = reshape(self, {rows, classes}), places = reshape(target, {rows, 1});
+  places = where(lt(places, 0), full(b, {}, classes, DType::kI64), places);  // out of range as well
+  Tensor excess = args.number("margin") - gather(x, places, 1) + x;
+  const Tensor counts = logical_and(gt(excess, 0), ne(iota(b, {1, classes}, 1, DType::kI64), places));
+  excess = where(counts, excess, 0.0);
+  Tensor loss = sum(power == 1 ? excess : excess * excess, {1}) / Operand(classes);
+  if (args.has("weight")) {
+    Tensor weight = operand(b, args, "weight");
+    if (weight.value->requires_grad || weight.dtype() != x.dtype() || weight.rank() != 1 ||
+        !sym.guard_eq(weight.size(0), classes, "weight"))
+      throw Unsupported("multi_margin_loss with such weights");
+    loss = loss * reshape(gather(weight, reshape(places, {rows}), 0), {rows});
+  }
+  if (args.constant("reduction") == 0) return one(reshape(loss, target.sizes()));
+  return one(reduced(loss, args.constant("reduction"), self.dtype()));
+}
+
 std::vector<Value*> cross_entropy_body(Builder& b, const Args& args) {
   Tensor input = operand(b, args, "self"), target = operand(b, args, "target");
   double smoothing = args.number("label_smoothing");
@@ -289,6 +319,10 @@ std::vector<OpDef> loss_ops() {
            "binary_cross_entropy(Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean) -> "
            "Tensor",
            bce_body),
+      loss("multi_margin_loss",
+           "multi_margin_loss(Tensor self, Tensor target, Scalar p=1, Scalar margin=1, Tensor? weight=None, "
+           "int reduction=Mean) -> Tensor",
+           multi_margin_body),
       loss("nll_loss_nd",
            "nll_loss_nd(Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean, int "
            "ignore_index=-100) -> Tensor",

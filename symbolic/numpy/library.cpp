@@ -280,6 +280,10 @@ static Described described_call(Executor& ex, PyObject* function, const CallArgs
                                                 arguments.operands(changing).get(), hints.get(), nullptr));
   };
   described.call = ask();
+  if (described.call.get() == Py_None && changing.take_equal_sizes(ex)) {
+    changing = OperandSizes(ex, arguments.values);
+    described.call = ask();
+  }
   if (described.call.get() == Py_None && !changing.are_known()) {
     changing = OperandSizes();
     described.call = ask();

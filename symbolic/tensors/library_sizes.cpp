@@ -95,6 +95,16 @@ PyRef OperandSizes::hints() const {
   return tuple_of(hints);
 }
 
+bool OperandSizes::take_equal_sizes(Executor& ex) const {
+  graph::SymContext& context = *ex.graph().sym;
+  bool any = false;
+  for (size_t i = 0; i < variables_.size(); ++i)
+    for (size_t k = 0; k < i; ++k)
+      if (context.hint(variables_[i]) == context.hint(variables_[k]))
+        any |= context.guard_eq(variables_[k], variables_[i], "operands of a call in a library");
+  return any;
+}
+
 void OperandSizes::read(PyObject* sizes, PyObject* order, graph::TensorType& type) const {
   for (Py_ssize_t d = 0; d < PyTuple_GET_SIZE(sizes); ++d) {
     PyObject* size = PyTuple_GET_ITEM(sizes, d);

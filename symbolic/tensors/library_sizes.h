@@ -16,6 +16,9 @@ class OperandSizes {
   // `are_known`: none changes, or an operand is not of a form that a call takes.
   OperandSizes(Executor& ex, std::span<graph::Value* const> operands);
   bool are_known() const { return variables_.empty(); }
+  // Sizes that are equal in this call are taken to be so in every call, which is guarded: an operator may want them equal. False: all
+  // differ.
+  bool take_equal_sizes(Executor& ex) const;
   // One for each operand: a tuple of sizes, each an int or (index of a size that changes,), and a tuple of strides, each (factor, dims by
   // whose sizes it is multiplied).
   const std::vector<std::pair<PyRef, PyRef>>& forms() const { return forms_; }

@@ -93,6 +93,7 @@ constexpr PolicyRow kAutocastPolicyRows[] = {
     {"max_pool3d", Policy::kFloat32, Policy::kNone},
     {"mm", Policy::kLower, Policy::kLower},
     {"mse_loss", Policy::kFloat32, Policy::kFloat32},
+    {"multi_margin_loss", Policy::kFloat32, Policy::kFloat32},
     {"mv", Policy::kNone, Policy::kLower},
     {"native_layer_norm", Policy::kNone, Policy::kFloat32},
     {"nll_loss", Policy::kFloat32, Policy::kFloat32},

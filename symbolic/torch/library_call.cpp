@@ -199,6 +199,10 @@ ValuePtr call_library(Executor& ex, const CallArgs& args) {
     return !PyUnicode_Check(call.get()) &&
            !(wants_gradient && integer_attribute(call.get(), "differentiable") == graph::kNoDerivative);
   };
+  if (!changing.are_known() && !fits() && changing.take_equal_sizes(ex)) {
+    changing = OperandSizes(ex, operands);
+    call = described(ex, record, numbers, operands, changing);
+  }
   if (!changing.are_known() && !fits()) {
     changing = OperandSizes();
     call = described(ex, record, numbers, operands, changing);

@@ -327,6 +327,7 @@ OPERATORS = {
     "smooth_l1": lambda a: F.smooth_l1_loss(a, a + 1),
     "huber": lambda a: F.huber_loss(a, a + 1),
     "soft_margin": lambda a: F.soft_margin_loss(a, a.sign()),
+    "multi_margin": lambda a: F.multi_margin_loss(a, INDEX),
     "hinge": lambda a: F.hinge_embedding_loss(a, a.sign()),
     "poisson": lambda a: F.poisson_nll_loss(a, a.abs()),
     "nll": lambda a: F.nll_loss(a, INDEX),

@@ -206,3 +206,40 @@ def test_statistics_of_no_instances_stay():
         mean, var = torch.zeros(3), torch.ones(3)
         ends.append((run(torch.ones(1, 3, 0), mean, var), mean, var))
     torch.testing.assert_close(*ends)
+
+
+MARGIN_LOSSES = {
+    "multi": lambda x, t, **options: F.multi_margin_loss(x, t, **options),
+    "multi, squares and weights": lambda x, t, **options: F.multi_margin_loss(
+        x, t, p=2, margin=0.5, weight=torch.linspace(0.5, 2, 5, dtype=x.dtype), **options
+    ),
+    "multilabel": lambda x, t, **options: F.multilabel_margin_loss(
+        x, torch.stack([t, 4 - t, t * 0 - 1, t, t], -1), **options
+    ),
+}
+
+
+@pytest.mark.native
+@pytest.mark.parametrize("loss", MARGIN_LOSSES)
+@pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_margin_losses_of_classes(loss, reduction, dtype):
+    def f(x, target):
+        return MARGIN_LOSSES[loss](x * 2, target, reduction=reduction)
+
+    def run(f, x, target):
+        x = x.clone().requires_grad_()
+        try:
+            result = f(x, target)
+            (gradient,) = torch.autograd.grad(result, x, torch.ones_like(result))
+        except RuntimeError as error:
+            return str(error)
+        return result.detach(), gradient.detach()
+
+    compiled = cdynamo.optimize(f)
+    before = cdynamo.counters()["graph_breaks"]
+    for rows in (4, 6):
+        x, target = torch.randn(rows, 5, dtype=dtype), torch.arange(rows) % 5
+        torch.testing.assert_close(run(compiled, x, target), run(f, x, target))
+    assert cdynamo.counters()["graph_breaks"] == before
+    assert run(compiled, x, target + 3) == run(f, x, target + 3)

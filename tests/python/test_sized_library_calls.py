@@ -156,3 +156,20 @@ def test_each_sizes_have_a_call_of_their_own():
     call = SizedCall(lambda sizes: made.append(sizes) or Call(sizes), [((0,), 3)], (5,))
     assert call.types == [(float, ((1, (1,), None),), (0,))]
     assert made[0] == ((5, 3),) and len(made) == 6
+
+
+def test_operands_that_want_one_size():
+    def torchs(x, y):
+        return torch.nn.functional.multilabel_margin_loss(x.relu(), y.long(), reduction="none") * 2
+
+    def numpys(x, y):
+        return np.interp(x, np.sort(x), y) * 2
+
+    for f, shape, make in ((torchs, (5,), torch.as_tensor), (numpys, (), np.asarray)):
+        cdynamo.reset()
+        compiled = cdynamo.optimize(f, fullgraph=True)
+        before = cdynamo.counters()["graphs_compiled"]
+        for rows in SIZES:
+            x = make(np.random.default_rng(rows).normal(size=(rows, *shape)))
+            assert_same(compiled(x, x > 0), f(x, x > 0))
+        assert cdynamo.counters()["graphs_compiled"] - before == 2

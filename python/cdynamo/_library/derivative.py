@@ -86,6 +86,18 @@ class Program(Mode):
         return [decode(gradient, tensors) for gradient in self._gradients]
 
 
+# Operators that PyTorch cannot call without content: what they give is as this argument, row-major.
+_LIKE_ARGUMENT = {"aten::multilabel_margin_loss_backward": 1}
+
+
+class _WithoutContent(Mode):
+    """Calls of tensors without content, of the operators in this table as well."""
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        like = _LIKE_ARGUMENT.get(func._schema.name)
+        return func(*args, **(kwargs or {})) if like is None else args[like].new_empty(args[like].shape)
+
+
 class Derivative:
     """The derivative of a call, from its operands, its results where it reads these, and the gradients of its results
     to the gradients of float operands. `incoming` names, by bits, the results whose gradients there are.
@@ -154,7 +166,8 @@ class Derivative:
             if result.requires_grad and (incoming is None or incoming >> i & 1)
         }
         if not self._may_record():
-            return operands, results, of, gradients_of(results, of, operands), None
+            with _WithoutContent():
+                return operands, results, of, gradients_of(results, of, operands), None
         program = Program([*operands, *results, *of.values()])
         with program:
             gradients = gradients_of(results, of, operands)
