@@ -5,6 +5,8 @@ namespace cdynamo::symbolic {
 namespace {
 
 constexpr PolyfillRow kPolyfillRows[] = {
+    {"torch.nn.modules.transformer.TransformerEncoder.forward", "transformer_encoder"},
+    {"torch.nn.modules.transformer._detect_is_causal_mask", "causal_hint"},
     {"torch._transformer_encoder_layer_fwd", "transformer_encoder_layer_fwd"},
     {"torch._native_multi_head_attention", "native_multi_head_attention"},
     {"torch.utils.checkpoint.checkpoint", "checkpoint"},

@@ -68,6 +68,7 @@ from cdynamo.polyfills.recurrent import (  # noqa: F401
 )
 from cdynamo.polyfills.rules import not_captured, required
 from cdynamo.polyfills.training import group_by_device_and_dtype, no_range, number_of, stacked  # noqa: F401
+from cdynamo.polyfills.transformer_encoder import causal_hint, transformer_encoder  # noqa: F401
 
 
 def native_multi_head_attention(
