@@ -551,6 +551,7 @@ std::shared_ptr<Entry> CodeCache::make_entry(CallSignature& signature, CaptureRe
     event.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     tell(event);
   }
+  if (capture.end != End::kSkipFrame && capture.cache_fills) capture.cache_fills->keep();
   signature.entries.insert(signature.entries.begin(), entry);
   signature.put_off = 0;
   pool_->add(entry);

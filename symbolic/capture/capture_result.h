@@ -11,6 +11,7 @@
 #include "runtime/types.h"
 #include "symbolic/bytecode/control_flow.h"
 #include "symbolic/capture/source.h"
+#include "symbolic/interop/cached_function.h"
 #include "symbolic/interop/set_layout.h"
 #include "symbolic/interop/tensor_access.h"
 
@@ -238,6 +239,7 @@ struct CaptureResult {
   bool changes_autocast = false;  // `user_calls` are to run under autocast states that they do not tell
   PyRef user_calls;               // list, by Node::user_call: see fx_records in symbolic/tensors/user_call.h
 
+  std::shared_ptr<CacheFills> cache_fills;                  // null: none
   std::vector<std::shared_ptr<LibraryCall>> library_calls;  // what the graph's core.library nodes name
 
   std::vector<Effect> effects;

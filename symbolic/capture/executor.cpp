@@ -174,11 +174,15 @@ void Executor::guard(Guard guard) {
   s.result.guards.push_back(std::move(guard));
 }
 
-void Executor::effect(Effect effect) { state_->result.effects.push_back(std::move(effect)); }
+void Executor::effect(Effect effect) {
+  ++state_->live_changes;
+  state_->result.effects.push_back(std::move(effect));
+}
 
 void Executor::mutated(const ValuePtr& value) {
   if (value->source && isolated_region() && !isolated_region()->may_write_objects)
     break_graph("CD0419", isolated_region()->what);
+  if (value->source || value->real_object()) ++state_->live_changes;
   if (state_->mutated_set.insert(value.get()).second) state_->mutated.push_back(value);
 }
 
@@ -206,6 +210,7 @@ void assign_name(Executor& ex, PyObject* namespace_, PyObject* name, ValuePtr va
   state.kept.push_back(PyRef::borrow(namespace_));
   state.note_let_go(PyDict_GetItemWithError(namespace_, interned));
   const std::pair<PyObject*, PyObject*> key{namespace_, interned};
+  ++state.live_changes;
   if (!state.globals.count(key)) state.globals_order.push_back(key);
   state.globals[key] = std::move(value);
 }

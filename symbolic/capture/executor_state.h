@@ -89,8 +89,23 @@ struct Executor::State {
   std::unordered_set<ValuePtr> made_in_region;  // lists and cells that the innermost pure region has made
   std::shared_ptr<FollowedBranches> branches;   // null: what depends on data is not followed
 
-  // Functions under functools.lru_cache that have dropped results by now for those of captured calls.
-  absl::flat_hash_set<PyObject*> caches_that_drop;
+  int64_t live_changes = 0;  // of what was there before, and other effects: how many there were
+
+  // Calls of functions under functools.lru_cache (frames/cached_calls.cpp).
+  struct CachedCalls {
+    absl::flat_hash_set<PyObject*>
+        that_drop;  // functions that have dropped results by now for those of captured calls
+    // Of calls whose result is not held: by function and key what it is, and who may read at the end what has changed since.
+    std::unordered_map<PyObject*, std::pair<PyRef, std::vector<ValuePtr>>> computed;
+    struct Late {
+      PyRef function;
+      CallArgs args;
+      int64_t step;  // of the root
+      std::vector<UserFrame> stack;
+    };
+    std::vector<Late> late;
+    int64_t unheld = 0;
+  } cached_calls;
   std::shared_ptr<DecimalContext> decimal_context;  // null: no Decimal was met (values/decimal_context.h)
 
   // ---- random numbers (values/random_generator.h)

@@ -347,7 +347,7 @@ class Attempt {
       ValuePtr value = state.mutated[i];
       value->emit_effects(ex_);
     }
-    replay_last(state.result.effects);
+    replay_last(ex_);
   }
 
   // An object that is written to, or told from others, is none of the others of its type that were looked at, by

@@ -1,12 +1,13 @@
 // Calls of functions under functools.lru_cache. What the cache holds is the result: it is read and guarded as what an attribute holds.
 // Where it holds nothing yet, the function is inlined; if it turns out to have no effects, the cached one is called while capturing,
 // and the result is held from then on. In the compiled code the call is one of the effects: it counts, and makes its result the latest.
+// These come after all others: a function that would read then what has changed since is called by Python.
 #include <algorithm>
 #include <optional>
 
-#include "absl/container/flat_hash_set.h"
 #include "symbolic/capture/executor_state.h"
 #include "symbolic/frames/output.h"
+#include "symbolic/frames/read_state.h"
 #include "symbolic/interop/cached_function.h"
 #include "symbolic/values/builtins.h"
 #include "symbolic/values/module_value.h"
@@ -89,24 +90,60 @@ std::optional<KnownCall> known_call(Executor& ex, const SymbolicValue& callable,
   return call;
 }
 
+CacheFills& fills(Executor& ex) {
+  std::shared_ptr<CacheFills>& fills = ex.state().result.cache_fills;
+  if (!fills) fills = std::make_shared<CacheFills>();
+  return *fills;
+}
+
+void refuse_dropped(Executor& ex, PyObject* function) {
+  if (ex.state().cached_calls.that_drop.contains(function))
+    break_graph("CD0202", "a cached function that has dropped results of its own");
+}
+
 // The result that the cache holds; null: none.
 ValuePtr held_value(Executor& ex, const KnownCall& call) {
   const PyRef held = held_result(call.function, call.key.get());
   if (!held || held.get() == nothing_held()) return nullptr;
-  if (ex.state().caches_that_drop.contains(call.function))
-    break_graph("CD0202", "a cached function that has dropped results of its own");
+  refuse_dropped(ex, call.function);
   return ex.wrap(held.get(), call.held);
+}
+
+// What captured code has computed of the same call before; null: nothing.
+ValuePtr computed_before(Executor& ex, const KnownCall& call) {
+  const auto& computed = ex.state().cached_calls.computed;
+  const auto found = computed.find(call.function);
+  PyObject* index =
+      found == computed.end() ? nullptr : PyDict_GetItemWithError(found->second.first.get(), call.key.get());
+  if (!index) return PyErr_Clear(), nullptr;
+  refuse_dropped(ex, call.function);
+  return found->second.second.at(PyLong_AsSize_t(index));
+}
+
+void note_computed(Executor& ex, const KnownCall& call, const ValuePtr& value) {
+  auto& [indices, values] = ex.state().cached_calls.computed[call.function];
+  if (!indices) indices = checked(PyDict_New());
+  const PyRef index = checked(PyLong_FromSize_t(values.size()));
+  if (PyDict_SetItem(indices.get(), call.key.get(), index.get()) < 0) throw PythonError{};
+  values.push_back(value);
+}
+
+// Of a function, how many results captured code has computed that the cache will hold.
+Py_ssize_t computed_of(Executor& ex, PyObject* function) {
+  const auto& computed = ex.state().cached_calls.computed;
+  const auto found = computed.find(function);
+  return found == computed.end() ? 0 : std::ssize(found->second.second);
 }
 
 // Has the cache hold the result of a call that it does not hold yet, of a function that was seen to have no effects. This is the call
 // that counts as a miss; the one that the compiled code makes of it counts as none. Null: it does not hold it for long, and who
 // captured it each time that it is dropped would never be done.
 ValuePtr filled_value(Executor& ex, const KnownCall& call) {
-  static auto* filled = new absl::flat_hash_set<std::pair<PyObject*, Py_hash_t>>;
-  if (is_full(call.function) || !filled->insert({call.function, PyObject_Hash(call.key.get())}).second)
+  if (is_full(call.function, computed_of(ex, call.function)) ||
+      CacheFills::was_dropped(call.function, call.key))
     return nullptr;
-  checked_user(ex, PyObject_Call(call.function, call.positional.get(), call.keywords.get()));
-  count_one_hit_less(call.function);
+  if (!fills(ex).call(call.function, call.key, call.positional.get(), call.keywords.get()))
+    raise_current_error(ex);
   return held_value(ex, call);
 }
 
@@ -214,14 +251,40 @@ ValuePtr computed_result(Executor& ex, const ValuePtr& callable, const CallArgs&
   break_graph("CD0202", callable->describe());
 }
 
+// Python raises the error where the call is.
+void refuse_unhashable(Executor& ex, const SymbolicValue& callable, const ValuePtr& value) {
+  if (value->type()->tp_hash == PyObject_HashNotImplemented) break_graph("CD0202", callable.describe());
+  if (auto* tuple = tuple_in(value))
+    for (const ValuePtr& item : tuple->items(ex)) refuse_unhashable(ex, callable, item);
+}
+
+// The call is made after all that captured code does.
+void note_late(Executor& ex, PyObject* function, const CallArgs& args) {
+  Executor::State& state = ex.state();
+  state.cached_calls.late.push_back({.function = PyRef::borrow(function),
+                                     .args = args,
+                                     .step = std::ssize(state.root_trace) - 1,
+                                     .stack = ex.user_stack()});
+}
+
 }  // namespace
 
-void replay_last(std::vector<Effect>& effects) {
-  std::ranges::stable_partition(effects, std::not_fn(is_replayed));
+void replay_last(Executor& ex) {
+  Executor::State& state = ex.state();
+  for (const Executor::State::CachedCalls::Late& call : state.cached_calls.late) {
+    if (!may_read_changes(ex, call.function.get(), call.args)) continue;
+    state.break_step = call.step;
+    BreakRecord record = break_record("CD0202", "a cached function that may read what is changed");
+    record.stack = call.stack;
+    throw GraphBreak{std::move(record)};
+  }
+  std::ranges::stable_partition(state.result.effects, std::not_fn(is_replayed));
 }
 
 ValuePtr call_cached_function(Executor& ex, const ValuePtr& callable, const CallArgs& given) {
   CallArgs args = given;
+  for (const ValuePtr& value : args.positional) refuse_unhashable(ex, *callable, value);
+  for (const Keyword& keyword : args.keywords) refuse_unhashable(ex, *callable, keyword.value);
   std::optional<KnownCall> known = known_call(ex, *callable, args);
   // What the cache holds of numbers that change may not be what the function gives by now.
   const PyRef function = checked(PyObject_GetAttrString(callable->real_object(), "__wrapped__"));
@@ -229,12 +292,18 @@ ValuePtr call_cached_function(Executor& ex, const ValuePtr& callable, const Call
     args = pinned(ex, args);
     known = known_call(ex, *callable, args);
   }
-  if (known)
-    if (ValuePtr held = held_value(ex, *known)) {
+  PyObject* cached = callable->real_object();
+  fills(ex).add_function(cached);
+  if (known) {
+    ValuePtr result = computed_before(ex, *known);
+    if (!result) result = held_value(ex, *known);
+    if (result) {
       replay_call(ex, callable, args, true);
-      return held;
+      return result;
     }
+  }
   Executor::State& state = ex.state();
+  const int64_t unheld_before = state.cached_calls.unheld;
   std::vector<Effect>& effects = state.result.effects;
   const size_t effects_before = effects.size(), mutated_before = state.mutated.size(),
                globals_before = state.globals_order.size(), draws_before = state.result.draws.size(),
@@ -257,16 +326,27 @@ ValuePtr call_cached_function(Executor& ex, const ValuePtr& callable, const Call
     break_graph("CD0202", callable->describe());
   // What it says, and the cached functions that it calls, are its own business.
   effects.erase(effects.begin() + static_cast<ptrdiff_t>(effects_before), effects.end());
-  if (only_replayed && !holds_nothing_ever(callable->real_object())) {
+  // What captured code has changed is not written yet.
+  const bool misses_changes = may_read_changes(ex, function.get(), args);
+  if (!only_replayed && misses_changes) break_graph("CD0202", callable->describe());
+  if (only_replayed && holds_nothing_ever(cached)) note_late(ex, function.get(), args);
+  if (only_replayed && !holds_nothing_ever(cached)) {
     const bool computes_tensors = ex.graph().nodes.size() != nodes_before;
-    // The function may read what captured code has changed, which is not written yet.
-    const bool is_first = effects_before == 0 && mutated_before == 0 && globals_before == 0;
+    // Other calls that it makes, and that are guarded not to be held, would be made.
+    const bool calls_unheld = state.cached_calls.unheld != unheld_before;
+    const bool drops = is_full(cached, computed_of(ex, cached));
     ValuePtr held;
-    if (is_full(callable->real_object())) state.caches_that_drop.insert(callable->real_object());
-    if (known && !computes_tensors && (is_first || !is_plain(result->type())))
-      held = filled_value(ex, *known);
-    if (!held && known) add_guard(ex, GuardKind::kIdentity, known->held, nothing_held());
-    result = held ? held : computed_result(ex, callable, args, std::move(result), !known, computes_tensors);
+    if (drops) state.cached_calls.that_drop.insert(cached);
+    if (known && !computes_tensors && !misses_changes && !calls_unheld) held = filled_value(ex, *known);
+    if (held) {
+      result = held;
+    } else {
+      if (known) add_guard(ex, GuardKind::kIdentity, known->held, nothing_held());
+      result = computed_result(ex, callable, args, std::move(result), !known, computes_tensors);
+      if (known && !drops) note_computed(ex, *known, result);
+      note_late(ex, function.get(), args);
+      ++state.cached_calls.unheld;
+    }
   }
   replay_call(ex, callable, args, only_replayed);
   return result;

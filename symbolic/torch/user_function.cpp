@@ -6,6 +6,7 @@
 #include "graph/op.h"
 #include "symbolic/capture/executor_state.h"
 #include "symbolic/capture/value_factories.h"
+#include "symbolic/frames/read_state.h"
 #include "symbolic/torch/backward_graph.h"
 #include "symbolic/torch/callables.h"
 #include "symbolic/torch/differentiation.h"
@@ -51,13 +52,21 @@ ValuePtr call_apply(Executor& ex, PyObject*, const CallArgs& args) {
   if (!cls) refuse_function("that is not known");
   CallArgs own = args;
   own.positional.erase(own.positional.begin());
+  // A backend in Python calls the forward itself, before what captured code has changed is written.
+  const bool calls_forward = !ex.state().request.is_native;
+  if (calls_forward && may_read_changes(ex, cls, own)) refuse_function("that may read what has been changed");
   PyObject* is_own = ex.state().made_classes.own.contains(cls) ? Py_True : Py_False;
   PyRef target =
       checked(PyObject_CallFunctionObjArgs(python_side(PythonSide::kApplyOf), cls, is_own, nullptr));
   return recorded_call(ex, "call_function", std::move(target), own, [&]() -> ValuePtr {
     const ApplyScope scope(ex);
+    const auto changes = [&] { return ex.state().live_changes + std::ssize(ex.state().result.draws); };
+    const int64_t changes_before = changes();
     try {
-      return polyfill(ex, PythonSide::kTorchPolyfills, "function_apply")->call(ex, args);
+      ValuePtr result = polyfill(ex, PythonSide::kTorchPolyfills, "function_apply")->call(ex, args);
+      if (calls_forward && changes() != changes_before)
+        refuse_function("whose forward changes more than its results");
+      return result;
     } catch (const PythonRaise&) {
       if (scope.in_backward()) refuse_function("whose backward raises");
       throw;

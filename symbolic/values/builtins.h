@@ -37,7 +37,7 @@ std::span<const BuiltinRow> warning_functions();   // frames/warnings.cpp
 
 // frames/introspection.cpp: the calls of cached functions that have no effects of their own come after all effects, so that
 // a function whose result is no longer there finds what it reads.
-void replay_last(std::vector<Effect>& effects);
+void replay_last(Executor& ex);
 // frames/cached_calls.cpp: a call of functools.lru_cache's wrapper.
 ValuePtr call_cached_function(Executor& ex, const ValuePtr& callable, const CallArgs& args);
 
