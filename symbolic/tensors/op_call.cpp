@@ -12,6 +12,7 @@
 #include "symbolic/interop/view_base.h"
 #include "symbolic/tensors/array_value.h"
 #include "symbolic/tensors/library_calls.h"
+#include "symbolic/tensors/memory_order.h"
 #include "symbolic/tensors/user_call.h"
 #include "symbolic/tensors/ways.h"
 #include "symbolic/tensors/wider_view.h"
@@ -333,6 +334,7 @@ std::vector<graph::Value*> append_call(Executor& ex, const OpDef& op, BoundCall 
   TensorCapture& capture = tensor_capture(ex);
   refuse_operands_of_one_example(capture, call.args);
   read_through_gates(ex, call.args, in_place);
+  if (op.name == "as_strided") call.args[0] = in_memory_order(ex, std::get<graph::Value*>(call.args.at(0)));
   std::vector<Arg> differentiated = call.args;
   if (is_like_another(op) || (in_place && graph::writes_untracked(op))) differentiated.resize(1);
   const bool any_gradient =

@@ -46,6 +46,8 @@ VIEWS = {
     "dims of size 1": lambda x: x.as_strided((1, 3, 1), (7, 2, 5)),
     "a number": lambda x: x.as_strided((), ()),
     "of a part": lambda x: x[1:].as_strided((3, 2), (2, 2)) * 2,
+    "of a tensor in another order": lambda x: x.t().as_strided((2, 2), (4, 1)),
+    "of what is not row-major": lambda x: (x.t()[:, None] * 2).as_strided((3, 1, 2), (3, 1, 2)),
     "of a new tensor": lambda x: (x * 2).as_strided((2, 2), (1, 3), 4),
 }
 
@@ -97,7 +99,7 @@ def test_writes_through_views_at_strides(name):
 
 LEFT_TO_PYTHON = {
     "beyond its elements": lambda x: x[:1].as_strided((3, 4), (4, 1)) * 2,
-    "not row-major": lambda x: x.t().as_strided((2, 2), (4, 1)) * 2,
+    "with gaps": lambda x: x[:, ::2].as_strided((2, 2), (4, 2)) * 2,
     "into the argument's storage": lambda x: x[1:].as_strided((2, 2), (4, 1), 1) * 2,
     "write through windows that overlap": lambda x: x.as_strided((5, 4), (2, 1)).add_(1),
 }
@@ -110,6 +112,7 @@ def test_views_at_strides_that_are_left_to_python(name):
 
 GRADIENTS = {
     "windows": lambda x: (x.as_strided((5, 4), (2, 1)) * torch.arange(20.0).reshape(5, 4)).sum(),
+    "in another order": lambda x: ((x * 2).t().as_strided((5, 4), (2, 1)) * torch.arange(20.0).reshape(5, 4)).sum(),
     "written": lambda x: ((y := x * 1).as_strided((2, 3), (4, 1)).mul_(3), (y * y).sum())[1],
 }
 
