@@ -65,8 +65,8 @@ Value* Graph::new_value(Node* node, int index, TensorType type) {
 Value* Graph::add_input(TensorType type, std::string name) {
   Value* value = new_value(nullptr, static_cast<int>(inputs.size()), std::move(type));
   const auto is_taken = [&] { return std::ranges::find(inputs, name, &Value::name) != inputs.end(); };
-  if (is_name_of_result(name)) name += "_";
-  while (name.ends_with('_') && is_taken()) name += "_";
+  const std::string given = name;
+  for (int i = 2; is_name_of_result(name) || is_taken(); ++i) name = given + "_" + std::to_string(i);
   value->name = std::move(name);
   inputs.push_back(value);
   return value;

@@ -129,6 +129,15 @@ ValuePtr convert(Executor& ex, PyObject* callable, const CallArgs& args, bool co
   });
 }
 
+// A polynomial as its coefficients, which its __array__ gives.
+CallArgs with_coefficients(Executor& ex, CallArgs args) {
+  if (args.positional.empty()) return args;
+  ValuePtr& data = args.positional[0];
+  if (reinterpret_cast<PyObject*>(data->type()) == library_object("numpy", "poly1d"))
+    data = data->get_attribute(ex, interned("coeffs"));
+  return args;
+}
+
 // Takes ndmin= and order="F" out of the arguments: they are a reshape and a copy of what the others give.
 ValuePtr convert_and_lay_out(Executor& ex, PyObject* callable, const CallArgs& given, bool copies) {
   CallArgs args = given;
@@ -161,10 +170,10 @@ ValuePtr convert_and_lay_out(Executor& ex, PyObject* callable, const CallArgs& g
 }  // namespace
 
 ValuePtr array_function(Executor& ex, PyObject* f, const CallArgs& args) {
-  return convert_and_lay_out(ex, f, args, true);
+  return convert_and_lay_out(ex, f, with_coefficients(ex, args), true);
 }
 ValuePtr asarray_function(Executor& ex, PyObject* f, const CallArgs& args) {
-  return convert_and_lay_out(ex, f, args, false);
+  return convert_and_lay_out(ex, f, with_coefficients(ex, args), false);
 }
 
 // The array itself where it is row-major and has dims.

@@ -341,7 +341,7 @@ ValuePtr sums_at(Executor& ex, PyObject* callable, const CallArgs& args) {
   });
 }
 
-// pairs_of(array), complex_of(pairs, is_scalar), not_captured("a case"): see polyfills/rules.py.
+// pairs_of(array), complex_of(pairs, is_scalar), not_captured("a case"), required(condition): see polyfills/rules.py.
 ValuePtr pairs_of(Executor&, PyObject*, const CallArgs& args) {
   const auto* array = dynamic_cast<ComplexArray*>(args.positional.at(0).get());
   if (!array) break_graph("CD0500", "the pairs of " + args.positional[0]->describe());
@@ -355,6 +355,10 @@ ValuePtr complex_of(Executor&, PyObject*, const CallArgs& args) {
     break_graph("CD0500", "complex numbers of " + args.positional[0]->describe());
   const bool is_scalar = type->rank() == 1 && constant_object(args.positional.at(1)) == Py_True;
   return std::make_shared<ComplexArray>(std::move(pairs), is_scalar);
+}
+
+ValuePtr required(Executor& ex, PyObject*, const CallArgs& args) {
+  return ex.constant_bool(require_truth(ex, args.positional.at(0), true, "numpy"));
 }
 
 ValuePtr not_captured(Executor&, PyObject*, const CallArgs& args) {
@@ -537,6 +541,8 @@ constexpr NumpySpecialRow kRows[] = {
     {"numpy.piecewise", inlined},
     {"numpy.setdiff1d", inlined},
     {"numpy.setxor1d", inlined},
+    {"numpy.trim_zeros", inlined},
+    {"numpy.polymul", inlined},
     {"numpy.testing.assert_allclose", inlined},
     {"numpy.testing.assert_array_equal", inlined},
     {"numpy.repeat", repeat},
@@ -547,6 +553,7 @@ constexpr NumpySpecialRow kRows[] = {
     {"cdynamo.polyfills.rules.pairs_of", pairs_of},
     {"cdynamo.polyfills.rules.complex_of", complex_of},
     {"cdynamo.polyfills.rules.not_captured", not_captured},
+    {"cdynamo.polyfills.rules.required", required},
     {"numpy._core._multiarray_umath._array_converter", inlined},
     {"numpy.where", where_function},
     {"numpy.ascontiguousarray", ascontiguousarray},

@@ -41,8 +41,8 @@ TEST(Graph, AnInputIsCalledAsNothingElseIs) {
   Value* x = graph.add_input(tensor_type({2}), "add_2");
   Value* y = graph.add_input(tensor_type({2}), "add_2");
   EXPECT_EQ(b.call1("add", {x, y})->name, "add_2");
-  EXPECT_EQ(x->name, "add_2_");
-  EXPECT_EQ(y->name, "add_2__");
+  EXPECT_EQ(x->name, "add_2_2");
+  EXPECT_EQ(y->name, "add_2_3");
   EXPECT_EQ(graph.add_input(tensor_type({2}), "x_2")->name, "x_2");
 }
 

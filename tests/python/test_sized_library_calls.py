@@ -173,3 +173,40 @@ def test_operands_that_want_one_size():
             x = make(np.random.default_rng(rows).normal(size=(rows, *shape)))
             assert_same(compiled(x, x > 0), f(x, x > 0))
         assert cdynamo.counters()["graphs_compiled"] - before == 2
+
+
+WITHOUT_CONTENT = {
+    "histogram": lambda x: torch.histogram(x, 4),
+    "histogram of a range": lambda x: x.histogram(3, range=(0.0, 1.0), density=True),
+    "histogram of weights": lambda x: torch.histogram(x, torch.tensor([0.0, 0.5, 1.0]), weight=x).hist * 2,
+    "no bins": lambda x: torch.histogram(x, 0),
+    "solutions": lambda x: torch.linalg.lstsq(x.mT, x.mT[:, :2], driver="gelsd").solution * 2,
+    "of a vector": lambda x: torch.linalg.lstsq(x, x[:, 0]),
+    "residuals": lambda x: torch.linalg.lstsq(x, x[:, 0] + 1, driver="gels").residuals * 2,
+    "without full rank": lambda x: torch.linalg.lstsq(x * 0, x[:, 0], driver="gelsd"),
+    "batches": lambda x: torch.linalg.lstsq(torch.stack([x.mT, x.mT + 1]), x.mT[None, :, :2]).rank,
+    "other dtypes": lambda x: torch.linalg.lstsq(x.double(), x),
+}
+BREAKS = ("no bins", "other dtypes", "without full rank")
+
+
+@pytest.mark.parametrize("name", WITHOUT_CONTENT)
+@pytest.mark.parametrize("trains", [False, True])
+def test_what_pytorch_cannot_call_without_content(name, trains):
+    def run(f, x):
+        try:
+            result = f(x)
+        except RuntimeError as error:
+            return str(error), []
+        parts = result if isinstance(result, tuple) else (result,)
+        return (type(result), [(p.stride(), p.requires_grad) for p in parts]), [p.detach() for p in parts]
+
+    f = WITHOUT_CONTENT[name]
+    compiled = cdynamo.optimize(f)
+    before = cdynamo.counters()["graph_breaks"]
+    for rows in (5, 5, 6, 7):
+        x = torch.rand(rows, 3, generator=torch.Generator().manual_seed(rows)).requires_grad_(trains)
+        (got, numbers), (expected, expected_numbers) = run(compiled, x), run(f, x)
+        assert got == expected
+        torch.testing.assert_close(numbers, expected_numbers)
+    assert trains or name in BREAKS or cdynamo.counters()["graph_breaks"] == before

@@ -15,6 +15,7 @@ from torch._library.custom_ops import CustomOpDef
 from torch._ops import OpOverload, OpOverloadPacket
 
 from cdynamo._complex import ComplexCall
+from cdynamo._library import without_content
 from cdynamo._library.ctc_loss import ctc_loss
 from cdynamo._library.derivative import Derivative
 from cdynamo._library.tensors import (
@@ -38,24 +39,10 @@ from cdynamo._sized_calls import SizedCall, strides_of
 _CPU = torch.device("cpu")
 
 
-def _of_nothing(function: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
-    """An operator on tensors of one shape that PyTorch does not have without content."""
-
-    def call(first: torch.Tensor, *others: torch.Tensor) -> torch.Tensor:
-        if first.device.type == "meta":
-            return torch.empty(
-                torch.broadcast_shapes(first.shape, *(o.shape for o in others)), dtype=first.dtype, device="meta"
-            )
-        return function(first, *others)
-
-    return call
-
-
 _FUNCTIONS = {
     operator.pow: ("aten::pow", torch.pow),
     torch.ctc_loss: ("aten::ctc_loss", ctc_loss),
-    torch._standard_gamma_grad: ("aten::_standard_gamma_grad", _of_nothing(torch._standard_gamma_grad)),
-    torch._dirichlet_grad: ("aten::_dirichlet_grad", _of_nothing(torch._dirichlet_grad)),
+    **without_content.FUNCTIONS,
 }
 _NAMESPACES = ("torch", "torch._C._nn", "torch._C._linalg", "torch._C._fft", "torch._C._special")
 
@@ -116,8 +103,9 @@ def _operator(kind: str, target: Any) -> tuple[str, Callable]:
         name, _ = _operator(target.kind, target.target)
         return name.replace("::", "::complex_", 1), target
     is_method = kind == "call_method"
-    if not is_method and target in _FUNCTIONS:
-        return _FUNCTIONS[target]
+    function = getattr(torch, target, None) if is_method else target
+    if function in _FUNCTIONS:
+        return _FUNCTIONS[function]
     name = target if is_method else getattr(target, "__name__", "")
     if not is_method and target.__module__ not in _NAMESPACES or not hasattr(torch.ops.aten, name):
         raise Refused("it is no operator of PyTorch's")

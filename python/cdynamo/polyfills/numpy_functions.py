@@ -1,6 +1,6 @@
 """What compiled code calls for NumPy's own objects, and NumPy's functions whose Python is not captured."""
 
-from cdynamo.polyfills.rules import not_captured, sums_at
+from cdynamo.polyfills.rules import not_captured, required, sums_at
 
 
 def read_only(array):
@@ -306,3 +306,35 @@ def check_weights(a, axis, weights):
     total = weights.sum(axis=axis if weights.ndim == a.ndim else None, dtype=dtype)
     if np.any(total == 0.0):
         raise ZeroDivisionError("Weights sum to zero, can't be normalized")
+
+
+def trim_zeros(filt, trim="fb", axis=None):
+    """Of one dim. An item that only the graph knows is taken to be no zero where it is none, which is guarded."""
+    import numpy as np
+
+    if (
+        not isinstance(filt, np.ndarray)
+        or filt.ndim != 1
+        or axis is not None
+        or trim.lower() not in ("f", "b", "fb", "bf")
+    ):
+        not_captured("numpy.trim_zeros of other than an array of one dim")
+    first, last = 0, filt.shape[0]
+    while "f" in trim.lower() and first < last and not _is_no_zero(filt[first]):
+        first += 1
+    while "b" in trim.lower() and first < last and not _is_no_zero(filt[last - 1]):
+        last -= 1
+    return filt[first:last]
+
+
+def _is_no_zero(item):
+    is_none = (item != 0).item()
+    return required(is_none) or is_none
+
+
+def polymul(a1, a2):
+    import numpy as np
+
+    is_polynomial = isinstance(a1, np.poly1d) or isinstance(a2, np.poly1d)
+    product = np.convolve(np.poly1d(a1).coeffs, np.poly1d(a2).coeffs)
+    return np.poly1d(product) if is_polynomial else product
