@@ -90,6 +90,7 @@ struct Executor::State {
   std::shared_ptr<FollowedBranches> branches;   // null: what depends on data is not followed
 
   int64_t live_changes = 0;  // of what was there before, and other effects: how many there were
+  int64_t input_writes = 0;  // to tensors that came in
 
   // Calls of functions under functools.lru_cache (frames/cached_calls.cpp).
   struct CachedCalls {
@@ -104,7 +105,7 @@ struct Executor::State {
       std::vector<UserFrame> stack;
     };
     std::vector<Late> late;
-    int64_t unheld = 0;
+    int64_t unheld = 0;  // calls whose result is not held, or was not when the first of them was captured
   } cached_calls;
   std::shared_ptr<DecimalContext> decimal_context;  // null: no Decimal was met (values/decimal_context.h)
 

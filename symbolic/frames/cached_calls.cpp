@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "symbolic/capture/executor_state.h"
+#include "symbolic/frames/abandoned_generators.h"
 #include "symbolic/frames/output.h"
 #include "symbolic/frames/read_state.h"
 #include "symbolic/interop/cached_function.h"
@@ -234,6 +235,14 @@ bool looks_at_types(PyObject* cached_function) {
   return PyDict_GetItemString(parameters.get(), "typed") == Py_True;
 }
 
+// Of sizes that change, the parts of a tuple.
+bool is_plain_tuple(Executor& ex, const ValuePtr& value) {
+  auto* tuple = value->type() == &PyTuple_Type ? tuple_in(value) : nullptr;
+  return tuple && std::ranges::all_of(tuple->items(ex), [&](const ValuePtr& item) {
+           return is_plain(item->type()) || is_plain_tuple(ex, item);
+         });
+}
+
 // What a call of a function without effects gives. `is_held`: the cache may hold a result of it. Breaks the graph where it is not known.
 ValuePtr computed_result(Executor& ex, const ValuePtr& callable, const CallArgs& args, ValuePtr computed,
                          bool is_held, bool computes_tensors) {
@@ -246,8 +255,7 @@ ValuePtr computed_result(Executor& ex, const ValuePtr& callable, const CallArgs&
   if (is_held && std::ranges::any_of(args.positional, is_instance))
     break_graph("CD0202", callable->describe());
   if (is_plain(computed->type()) && (all_told_apart || !is_held)) return computed;
-  // Of sizes that change, the parts of a tuple.
-  if (computed->type() == &PyTuple_Type && tuple_in(computed) && !computes_tensors) return computed;
+  if (is_plain_tuple(ex, computed) && !computes_tensors) return computed;
   break_graph("CD0202", callable->describe());
 }
 
@@ -256,6 +264,11 @@ void refuse_unhashable(Executor& ex, const SymbolicValue& callable, const ValueP
   if (value->type()->tp_hash == PyObject_HashNotImplemented) break_graph("CD0202", callable.describe());
   if (auto* tuple = tuple_in(value))
     for (const ValuePtr& item : tuple->items(ex)) refuse_unhashable(ex, callable, item);
+}
+
+size_t abandoned_so_far(Executor& ex) {
+  const auto& abandoned = ex.state().abandoned_generators;
+  return abandoned ? abandoned->size() : 0;
 }
 
 // The call is made after all that captured code does.
@@ -296,6 +309,7 @@ ValuePtr call_cached_function(Executor& ex, const ValuePtr& callable, const Call
   fills(ex).add_function(cached);
   if (known) {
     ValuePtr result = computed_before(ex, *known);
+    if (result) ++ex.state().cached_calls.unheld;
     if (!result) result = held_value(ex, *known);
     if (result) {
       replay_call(ex, callable, args, true);
@@ -307,7 +321,7 @@ ValuePtr call_cached_function(Executor& ex, const ValuePtr& callable, const Call
   std::vector<Effect>& effects = state.result.effects;
   const size_t effects_before = effects.size(), mutated_before = state.mutated.size(),
                globals_before = state.globals_order.size(), draws_before = state.result.draws.size(),
-               nodes_before = ex.graph().nodes.size();
+               nodes_before = ex.graph().nodes.size(), abandoned_before = abandoned_so_far(ex);
   ValuePtr result;
   try {
     result = callable->get_attribute(ex, interned("__wrapped__"))->call(ex, args);
@@ -332,12 +346,13 @@ ValuePtr call_cached_function(Executor& ex, const ValuePtr& callable, const Call
   if (only_replayed && holds_nothing_ever(cached)) note_late(ex, function.get(), args);
   if (only_replayed && !holds_nothing_ever(cached)) {
     const bool computes_tensors = ex.graph().nodes.size() != nodes_before;
-    // Other calls that it makes, and that are guarded not to be held, would be made.
-    const bool calls_unheld = state.cached_calls.unheld != unheld_before;
+    // It would make other calls, which are guarded not to be held, and close generators.
+    const bool does_more =
+        state.cached_calls.unheld != unheld_before || abandoned_so_far(ex) != abandoned_before;
     const bool drops = is_full(cached, computed_of(ex, cached));
     ValuePtr held;
     if (drops) state.cached_calls.that_drop.insert(cached);
-    if (known && !computes_tensors && !misses_changes && !calls_unheld) held = filled_value(ex, *known);
+    if (known && !computes_tensors && !misses_changes && !does_more) held = filled_value(ex, *known);
     if (held) {
       result = held;
     } else {

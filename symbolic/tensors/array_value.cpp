@@ -363,6 +363,7 @@ void note_write(Executor& ex, const graph::Value* value) {
     break_graph("CD0411", "an inference tensor");
   auto found = capture.storage_of.find(value);
   if (found == capture.storage_of.end()) return;
+  ++ex.state().input_writes;
   ArrayInput& input = *capture.inputs[found->second];
   if (!input.info.writeable) break_graph("CD0411", "a read-only array");
   if (input.info.inference && !(capture.state.flags & TorchState::kInferenceMode) && !capture.inference_mode)

@@ -46,6 +46,15 @@ class ApplyScope {
   const decltype(AutocastState::devices) autocast_;
 };
 
+// Whether the forward says to which of its arguments it writes.
+bool marks_dirty(PyObject* cls) {
+  const PyRef forward = PyRef::steal(PyObject_GetAttrString(cls, "forward"));
+  if (!forward) PyErr_Clear();
+  if (!forward || !PyFunction_Check(forward.get())) return false;
+  PyObject* names = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(forward.get()))->co_names;
+  return PySequence_Contains(names, interned("mark_dirty")) == 1;
+}
+
 // Function.apply(cls, *args). One call of the user's; backends in Python see nothing of its inside.
 ValuePtr call_apply(Executor& ex, PyObject*, const CallArgs& args) {
   PyObject* cls = args.positional.empty() ? nullptr : args.positional[0]->real_object();
@@ -53,14 +62,17 @@ ValuePtr call_apply(Executor& ex, PyObject*, const CallArgs& args) {
   CallArgs own = args;
   own.positional.erase(own.positional.begin());
   // A backend in Python calls the forward itself, before what captured code has changed is written.
-  const bool calls_forward = !ex.state().request.is_native;
+  const bool calls_forward = !ex.state().request.is_native, says_writes = marks_dirty(cls);
   if (calls_forward && may_read_changes(ex, cls, own)) refuse_function("that may read what has been changed");
   PyObject* is_own = ex.state().made_classes.own.contains(cls) ? Py_True : Py_False;
   PyRef target =
       checked(PyObject_CallFunctionObjArgs(python_side(PythonSide::kApplyOf), cls, is_own, nullptr));
   return recorded_call(ex, "call_function", std::move(target), own, [&]() -> ValuePtr {
     const ApplyScope scope(ex);
-    const auto changes = [&] { return ex.state().live_changes + std::ssize(ex.state().result.draws); };
+    const auto changes = [&] {
+      const Executor::State& state = ex.state();
+      return state.live_changes + std::ssize(state.result.draws) + (says_writes ? 0 : state.input_writes);
+    };
     const int64_t changes_before = changes();
     try {
       ValuePtr result = polyfill(ex, PythonSide::kTorchPolyfills, "function_apply")->call(ex, args);

@@ -86,6 +86,13 @@ STATEMENTS = [
     "{l}.sort(key=str)", "{+v} = iter({L})", "{+z} = {Z}", "{+v} = next({z})", "log.append(next({z}, {V}))", "log.append(list({Z}))", "{o}.v = {z}", "{l}.append({z})", "{+v}, {+v} = {Z}", "log.append((next({z}, 1), next({z}, 2)))", "{+v} = ({V} for v in range(2))", "log.extend(zip({L}, {L}))", "{+d} = collections.defaultdict(list)", "{d}.clear()", "{+v} = {F}", "log.append(list({d}.items()))",
 ]  # fmt: skip
 
+# What a module has beside `f`, where the program uses it: caches, and weak references to what is gone in the end.
+OF_THE_MODULE = {
+    "KEPT": ["", "", "@functools.lru_cache(maxsize=None)", "def KEPT(v, w=1):", "    return [v, KEPT(v - 1)] if isinstance(v, int) and 0 < v < 5 else [v, 1 / w]"],
+    "FEW": ["", "", "@functools.lru_cache(maxsize=2, typed=True)", "def FEW(v):", "    return v * 2, STATE['n']"],
+    "WATCHED": ["WATCHED = []"],
+}  # fmt: skip
+
 # Rare: what leaves the function or the block.
 EXITS = ["return {V}", "raise Broken({I}, extra={I})", "raise ValueError({S})", "fails({I})", "raise", "return log, {V}", "raise KeyError({I}) from ValueError({S})", "{+i} = unbound_name", "{i} // 0"]  # fmt: skip
 LOOP_EXITS = ["break", "continue", "if {B}: break", "if {B}: continue"]
@@ -140,6 +147,9 @@ BLOCKS = [
     "class Own(Broken):\n    def again(self):\n        return {V}, self.args\ntry:\n    BODY\n    raise Own({V}, extra={I})\nexcept {K} as error:\n    log.append((type(error).__name__, isinstance(error, Own) and error.again()))\n    BODY",
     "class Own(enum.Enum):\n    A = 1\n    B = 2\nlog.append(Own({I} % 3).name)\nBODY\nlog.append([each.value for each in Own])",
     "class Own(typing.NamedTuple):\n    a: int\n    b: object = {V}\n\n    def both(self):\n        return self.b, {V}\nown = Own({I})\nBODY\nlog.append((own, own.both(), own._replace(b={V}), own == ({I}, 1), Own._fields))",
+    "@functools.lru_cache(maxsize={I} % 3)\ndef own(v, w=1):\n    return v, {V}\nlog.append([own({I}), own({I}), own({I}, w={I})])\nBODY\nlog.append((own({I}), tuple(own.cache_info())))",
+    "@functools.lru_cache(typed={B})\ndef own(v):\n    if isinstance(v, int) and 0 < v < 5:\n        return own(v - 1), {V}\n    return v / 2\nlog.append([own({V}), own(2), own.cache_info()])\nBODY\nlog.append((own({V}), tuple(own.cache_info())))\nown.cache_clear()\nlog.append((own(2), own({V}), own.cache_info()))",
+    "log.append((KEPT({V}), FEW({I})))\nBODY\nlog.append((FEW({I}), KEPT({V}), KEPT.cache_info(), FEW.cache_info()))\nif {B}: KEPT.cache_clear()\nlog.append((KEPT({V}), FEW({I}), FEW.cache_info()))",
 ]  # fmt: skip
 
 # What uses a function that was just made.
@@ -261,6 +271,8 @@ TORCH_BLOCKS = [
     "with torch.enable_grad():\n    BODY",
     "with torch.set_grad_enabled({B}):\n    BODY",
     "{+a} = {A} * 0.5\nwith torch.no_grad():\n    {a}.clamp_({I})\n    BODY",
+    "class Own(torch.autograd.Function):\n    generate_vmap_rule = True\n\n    @staticmethod\n    def forward(q):\n        return q * {I}\n\n    @staticmethod\n    def setup_context(ctx, inputs, output):\n        ctx.save_for_backward(*inputs)\n\n    @staticmethod\n    def backward(ctx, g):\n        return g * ctx.saved_tensors[0]\n{+a} = torch.vmap(lambda p: torch.func.grad(lambda q: Own.apply(q).sum())(p))({A}.float()).contiguous()\nBODY\n{+a} = Own.apply({A})",
+    "class Own(torch.autograd.Function):\n    @staticmethod\n    def forward(ctx, q, w=2):\n        BODY\n        return q * w\n\n    @staticmethod\n    def backward(ctx, g):\n        return g * 3, None\nWATCHED.append(weakref.ref(Own))\n{+a} = Own.apply({A})\nBODY\n{+a} = Own.apply({A}, {I})\nBODY",
 ]
 TORCH_BREAKS = [
     "{+v} = {A}.sum().tolist()",

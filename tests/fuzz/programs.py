@@ -87,6 +87,10 @@ class Tables:
 TABLES = {kind: Tables(kind) for kind in KINDS}
 
 
+def uses(name: str, body: list[str]) -> bool:
+    return any(re.search(rf"\b{name}\b", line) for line in body)
+
+
 def is_atom(text: str) -> bool:
     """Whether an operator may be put next to the text."""
     depth, quote = 0, None
@@ -298,6 +302,7 @@ class Writer:
                 *([f"DYNAMIC = {dynamic}"] if dynamic else []),
                 *(["NET = Net()"] if self.kind == "modules" else []),
                 *(["RNG = np.random.default_rng(7)"] if draws else []),
+                *(line for name, lines in grammar.OF_THE_MODULE.items() if uses(name, body) for line in lines),
                 "",
                 f"def f({', '.join(parameters)}):",
                 "    log = []",
