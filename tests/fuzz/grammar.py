@@ -140,6 +140,10 @@ BLOCKS = [
     "class Own(Broken):\n    def again(self):\n        return {V}, self.args\ntry:\n    BODY\n    raise Own({V}, extra={I})\nexcept {K} as error:\n    log.append((type(error).__name__, isinstance(error, Own) and error.again()))\n    BODY",
     "class Own(enum.Enum):\n    A = 1\n    B = 2\nlog.append(Own({I} % 3).name)\nBODY\nlog.append([each.value for each in Own])",
     "class Own(typing.NamedTuple):\n    a: int\n    b: object = {V}\n\n    def both(self):\n        return self.b, {V}\nown = Own({I})\nBODY\nlog.append((own, own.both(), own._replace(b={V}), own == ({I}, 1), Own._fields))",
+    "made = Item({V})\nlook = weakref.ref(made, lambda dead: log.append('dead'))\nBODY\nlog.append(look() is made)\ndel made\nlog.append(look() is None)",
+    "made = Item({V})\nlook = weakref.WeakMethod(made.bump, lambda dead: log.append('dead'))\nBODY\nlog.append(look()({I}))\ndel made\nlog.append(look() is None)",
+    "made = Item({V})\nlook = weakref.finalize(made, log.append, {V})\nBODY\nlog.append(look.alive)\ndel made\nlog.append(look.alive)",
+    "{+o} = Item({V})\nlook = weakref.ref({o}, lambda dead: log.append('dead'))\nBODY\n{+o} = {O}\nlog.append(look() is None)",
 ]  # fmt: skip
 
 # What uses a function that was just made.
