@@ -11,9 +11,11 @@ struct OwnedArguments {
   PyObject** slots = nullptr;  // null: nothing is handed over
   Py_ssize_t count = 0;
   symbolic::PyRef* locals = nullptr;  // taken where the frame runs in Python
+  Py_ssize_t first_stack = 0;         // from there on items of a stack: a frame's locals end after these
 
   void drop() const {
-    for (Py_ssize_t i = 0; i < count; ++i) Py_CLEAR(slots[i]);
+    for (Py_ssize_t i = first_stack; i < count; ++i) Py_CLEAR(slots[i]);
+    for (Py_ssize_t i = 0; i < first_stack; ++i) Py_CLEAR(slots[i]);
   }
 };
 

@@ -370,6 +370,7 @@ PyRef assemble_resume_code(const OriginalCode& original, const EnteredLayout& la
   }
   for (symbolic::Handler& handler : program.handlers) handler.target += shift;
   PyRef code = assemble_entered(original, program, layout);
+  origin.first_stack = layout.first_stack;
   origin.instructions = decoded_from(reinterpret_cast<PyCodeObject*>(code.get()), program);
   for (int& instruction : origin.instructions)
     instruction = instruction == origin.inner_call ? origin.entered_at : std::max(instruction - shift, -1);

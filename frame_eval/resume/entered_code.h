@@ -72,6 +72,7 @@ struct CodeOrigin {
   // By instruction: the one of the original that it stands for, -1 in the prologue. Empty: this is the original.
   std::vector<int> instructions;
   int entered_at = -1;  // where a resume function begins, in the original
+  int first_stack = 0;  // its parameters before this one are cells and locals
   // The instruction that calls the resume function of what is resumed inside (-1: there is none), which stands for the call at
   // `entered_at`, and how deep the stack is below its operands.
   int inner_call = -1, below_inner_call = 0;

@@ -55,7 +55,8 @@ void add_loop_cuts(PyCodeObject* code, symbolic::CaptureRequest& request) {
   const CodeOrigin* origin = known_origin(code);
   if (!origin) return;
   OriginalCode& original = *origin->original;
-  if (!origin->instructions.empty()) request.loops = loops_in(*origin);
+  request.owns_arguments = !origin->instructions.empty();
+  if (request.owns_arguments) request.loops = loops_in(*origin);
   for (const LoopCut& cut : original.cuts) {
     const int header = place_of(*origin, cut.header);
     if (header < 0) continue;

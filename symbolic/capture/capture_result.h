@@ -177,6 +177,7 @@ struct CaptureRequest {
   Py_ssize_t num_positional = 0;
   PyObject* kwnames = nullptr;
   bool bound = false;
+  bool owns_arguments = false;  // of a resume function: nothing else holds its arguments
   bool assume_dynamic = false;  // dynamic=True
   bool assume_static = false;   // dynamic=False
   std::vector<DynamicHint> dynamic;

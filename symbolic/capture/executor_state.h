@@ -143,6 +143,8 @@ struct Executor::State {
   std::unordered_map<const SymbolicValue*, ValuePtr> weak_references;
   // Those with a callback of the program's: their objects may not die while capturing.
   std::vector<ValuePtr> watched_references;
+  // Live objects whose end runs code, and that the stacks of frames may be alone in holding.
+  std::vector<ValuePtr> held_by_stacks;
   // A live container, or a name, lets go of the object (null: of none).
   void note_let_go(PyObject* object);
   // What was changed, and so may hold itself: a list in itself, a cell and its function.

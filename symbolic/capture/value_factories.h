@@ -138,6 +138,8 @@ bool is_held_by_frame(Executor& ex, PyObject* object);
 // or what it returns.
 bool any_local(Executor& ex, const std::function<bool(const ValuePtr&)>& test);
 bool any_held(Executor& ex, const std::function<bool(const ValuePtr&)>& test);
+// What is in a cell, or in those of a function that captured code has made; nothing for anything else.
+std::vector<ValuePtr> held_in_cells(Executor& ex, const ValuePtr& holder);
 // Where the program is: the line that reports name, of the innermost frame that is the user's own code (null code: no
 // frame runs).
 struct CodeLine {

@@ -13,6 +13,7 @@
 #include "graph/time_budget.h"
 #include "symbolic/capture/executor_state.h"
 #include "symbolic/capture/value_factories.h"
+#include "symbolic/entry/kept_locals.h"
 #include "symbolic/entry/root_frame.h"
 #include "symbolic/frames/abandoned_generators.h"
 #include "symbolic/frames/exceptions.h"
@@ -191,35 +192,31 @@ class Attempt {
   }
 
   void hand_over_frames(SymbolicFrame& root, CaptureResult& result) {
-    hand_over_frame(root, result);
     std::vector<std::shared_ptr<SymbolicFrame>>& inner = ex_.state().stopped_frames;
-    for (auto frame = inner.rbegin(); frame != inner.rend(); ++frame) {
-      hand_over_frame(**frame, result);
-      result.results.push_back(make_recipe(RecipeKind::kConstant, (*frame)->globals.get()));
+    std::vector<SymbolicFrame*> frames{&root};
+    for (auto frame = inner.rbegin(); frame != inner.rend(); ++frame) frames.push_back(frame->get());
+    const auto slots = locals_handed_on(
+        ex_, frames, [this](const SymbolicFrame& frame, int slot) { return dies_unseen(frame, slot); });
+    for (size_t i = 0; i < frames.size(); ++i) {
+      hand_over_frame(*frames[i], slots[i], result);
+      if (i > 0) result.results.push_back(make_recipe(RecipeKind::kConstant, frames[i]->globals.get()));
     }
     const bool is_root_alone = inner.empty();
     if (is_root_alone) leave_loop(root, result);
     result.cuts = cuts_;
   }
 
-  void hand_over_frame(SymbolicFrame& frame, CaptureResult& result) {
+  void hand_over_frame(SymbolicFrame& frame, const std::vector<int>& slots, CaptureResult& result) {
     BrokenFrame& broken = result.frames.emplace_back();
     broken.code = frame.code->code;
     broken.at = frame.pc;
     broken.stack_depth = static_cast<int>(frame.stack.size());
     for (const ValuePtr& value : frame.stack)
       result.results.push_back(value ? value->recipe(ex_) : make_recipe(RecipeKind::kNull));
-    std::vector<bool> live = live_slots(frame.code->object(), frame.code->program, frame.pc);
-    for (bool is_live : {true, false})
-      for (int slot = 0; slot < static_cast<int>(frame.locals.size()); ++slot) {
-        if (live[slot] != is_live || !frame.is_bound(slot)) continue;
-        if (!is_live &&
-            (frame.pending[slot] ? dies_unseen(frame, slot) : !outlives_its_uses(frame.locals[slot])))
-          continue;
-        broken.local_slots.push_back(slot);
-        result.results.push_back(frame.pending[slot] ? source_recipe(frame.pending[slot])
-                                                     : frame.locals[slot]->recipe(ex_));
-      }
+    broken.local_slots = slots;
+    for (int slot : slots)
+      result.results.push_back(frame.pending[slot] ? source_recipe(frame.pending[slot])
+                                                   : frame.locals[slot]->recipe(ex_));
   }
 
   void leave_loop(const SymbolicFrame& frame, CaptureResult& result) {
@@ -251,16 +248,6 @@ class Attempt {
     return cut->whole ? &loop->body : nullptr;
   }
 
-  static bool is_number_or_text(PyTypeObject* type) {
-    PyTypeObject* const kTypes[] = {&PyLong_Type,    &PyFloat_Type,   &PyBool_Type,
-                                    &PyUnicode_Type, &PyComplex_Type, Py_TYPE(Py_None)};
-    return std::ranges::find(kTypes, type) != std::end(kTypes) || is_numpy_number_type(type);
-  }
-
-  static bool is_heap_type(PyObject* type) {
-    return PyType_HasFeature(reinterpret_cast<PyTypeObject*>(type), Py_TPFLAGS_HEAPTYPE);
-  }
-
   // A number, a string or a tensor that no instruction has looked at, and none will: where a loop is cut it is not handed on,
   // for in the first turn it may not have been there.
   bool dies_unseen(const SymbolicFrame& frame, int slot) {
@@ -271,71 +258,6 @@ class Attempt {
         (type && is_number_or_text(type)) || (object && tensor_kind(object.get()) != TensorKind::kNone);
     if (is_plain) add_guard(ex_, GuardKind::kType, frame.pending[slot], reinterpret_cast<PyObject*>(type));
     return is_plain;
-  }
-
-  static constexpr int kDeepest = 4;  // containers in one another that are looked through
-
-  // A local that is not read again stays alive in Python, which shows where something happens when it dies
-  // (weak references, finalizers). Tensors and plain values need not.
-  bool outlives_its_uses(const ValuePtr& local, int depth = 0) {
-    if (dynamic_cast<ArrayValue*>(local.get()) || is_number_or_text(local->type())) return false;
-    if (auto* cell = dynamic_cast<CellValue*>(local.get()); cell && !cell->real_object()) {
-      const ValuePtr contents = cell->contents(ex_);
-      return contents && outlives_its_uses(contents, depth);
-    }
-    if (auto* generator = dynamic_cast<GeneratorValue*>(local.get()))
-      return generator->may_have_to_be_closed();
-    auto* object = dynamic_cast<UserObjectValue*>(local.get());
-    const auto& state = ex_.state();
-    // It may hold what a callback of the program's waits for, or the reference that has it.
-    if (!state.watched_references.empty() && !local->source && !local->as_constant()) return true;
-    if (object && object->is_new())
-      return object->has_recipe() || state.weak_references.contains(object) || holds_what_is_told(*object);
-    if (dynamic_cast<WeakReferenceValue*>(local.get()) || dynamic_cast<WeakProxyValue*>(local.get()))
-      return true;
-    auto* function = dynamic_cast<FunctionValue*>(local.get());
-    if (function && function->is_handed_out()) return true;
-    if (local->source && local->source->kind == SourceKind::kConstant) return false;
-    const std::optional<PyRef> constant = local->as_constant();
-    // The bases of a class know it for as long as it lives.
-    if (constant && PyType_Check(constant->get()) && is_heap_type(constant->get())) return true;
-    if (local->source) return !constant;
-    if (depth == kDeepest) return false;
-    const std::vector<ValuePtr> items = items_of(local);
-    const auto outlives = [&](const ValuePtr& item) { return outlives_its_uses(item, depth + 1); };
-    return std::ranges::any_of(items, outlives) &&
-           std::ranges::all_of(items, [&](const ValuePtr& item) { return is_there(item, depth + 1); });
-  }
-
-  // A live object whose death runs code, which may have no other holder by now.
-  static bool holds_what_is_told(const UserObjectValue& object) {
-    const auto attributes = object.known_instance_dict();
-    return attributes && std::ranges::any_of(attributes->known_entries(), [](const DictValue::Entry& entry) {
-             PyObject* held = entry.value && entry.value->source ? entry.value->real_object() : nullptr;
-             return held && runs_code_when_it_dies(held);
-           });
-  }
-
-  // No result of the graph would have to be made to hand it on.
-  bool is_there(const ValuePtr& value, int depth) {
-    if (constant_object(value) || value->source || outlives_its_uses(value, depth)) return true;
-    if (depth == kDeepest || !is_container(value)) return false;
-    return std::ranges::all_of(items_of(value),
-                               [&](const ValuePtr& item) { return is_there(item, depth + 1); });
-  }
-
-  static bool is_container(const ValuePtr& value) {
-    return list_in(value) || tuple_in(value) || dict_in(value);
-  }
-
-  // Of a container; empty for anything else.
-  std::vector<ValuePtr> items_of(const ValuePtr& container) {
-    if (ListValue* list = list_in(container)) return list->items(ex_);
-    if (TupleValue* tuple = tuple_in(container)) return tuple->items(ex_);
-    std::vector<ValuePtr> values;
-    if (DictValue* dict = dict_in(container))
-      for (const DictValue::Entry& entry : dict->entries(ex_)) values.push_back(entry.value);
-    return values;
   }
 
   // Effects may make further values change: recipes of new objects set their attributes this way.

@@ -10,6 +10,7 @@
 #include "symbolic/frames/generators.h"
 #include "symbolic/frames/output.h"
 #include "symbolic/values/builtins.h"
+#include "symbolic/values/object_ends.h"
 #include "symbolic/values/python_call.h"
 #include "symbolic/values/value_tools.h"
 
@@ -426,6 +427,7 @@ ValuePtr run_function(Executor& ex, FunctionValue& function, std::vector<ValuePt
     return std::make_shared<GeneratorValue>(std::move(frame), function.shared_from_this(),
                                             std::move(arguments));
   }
+  if (frame->is_resumed) note_held_by_stack(ex, frame->result);
   return std::move(frame->result);
 }
 

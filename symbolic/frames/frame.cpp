@@ -13,6 +13,7 @@
 #include "symbolic/frames/functions.h"
 #include "symbolic/interop/logs.h"
 #include "symbolic/values/made_weak_reference.h"
+#include "symbolic/values/object_ends.h"
 #include "symbolic/values/value_tools.h"
 
 namespace cdynamo::symbolic {
@@ -189,8 +190,6 @@ bool unwind(Executor& ex, SymbolicFrame& frame, const ValuePtr& exception) {
   const Instruction& instruction = frame.code->program.code[frame.pc];
   if (instruction.handler < 0) return false;
   const Handler& handler = frame.code->program.handlers[instruction.handler];
-  for (size_t i = static_cast<size_t>(handler.depth); i < frame.stack.size(); ++i)
-    refuse_finalizer(frame, frame.stack[i]);
   frame.stack.resize(static_cast<size_t>(handler.depth));
   if (handler.push_lasti) frame.push(ex.constant_int(instruction.offset / 2));
   frame.push(exception);
@@ -225,10 +224,12 @@ void stop_when_late(const Executor::State& state) {
 
 constexpr int kToTheEnd = -2;
 
-// What a callback of the program's waits for has not died in the step.
+// What has a finalizer, or a callback of the program's waits for, has not died in the step.
 void look_at_watched(Executor& ex, const SymbolicFrame& frame) {
-  if (ex.state().watched_references.empty()) return;
   const bool ends = frame.is_root && frame.exit != FrameExit::kNone;
+  if (ends) require_ends_in_order(ex, frame);
+  if (!ends && !ex.state().held_by_stacks.empty()) require_held_by_stacks(ex);
+  if (ex.state().watched_references.empty()) return;
   require_watched_alive(ex, ends ? &frame.result : nullptr);
 }
 

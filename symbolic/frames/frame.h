@@ -107,11 +107,12 @@ PyObject* name_of(const SymbolicFrame& frame, const Instruction& in);
 ValuePtr find_global(Executor& ex, SymbolicFrame& frame, const Instruction& in);
 ValuePtr find_builtin(Executor& ex, SymbolicFrame& frame, PyObject* name);
 
-// Breaks the graph where `item`, which leaves the stack, may die and has a finalizer: Python runs it in its turn (frame_stack.cpp).
-void refuse_finalizer(const SymbolicFrame& frame, const ValuePtr& item);
-
-// Before a frame ends, the same for the locals of one that was in Python's hands.
+// Before a frame ends that was in Python's hands: breaks the graph where what a local holds may die and runs code then.
 void let_go_of_locals(Executor& ex, SymbolicFrame& frame);
+
+// As a resumed root returns, whose locals end in the order of their slots: breaks the graph where one holds an object whose end runs
+// code, besides the argument by which it came in.
+void require_ends_in_order(Executor& ex, const SymbolicFrame& root);
 
 // Where one way of the jump does nothing but raise an error, which depends on data: the condition's truth on the other way, which
 // is taken from here on (Python raises the error). Nothing otherwise, or where there is no such jump.

@@ -9,6 +9,8 @@
 #include "symbolic/frames/functions.h"
 #include "symbolic/interop/finalizers.h"
 #include "symbolic/values/dict.h"
+#include "symbolic/values/holder_search.h"
+#include "symbolic/values/object_ends.h"
 #include "symbolic/values/value_tools.h"
 #include "symbolic/values/weak_reference.h"
 
@@ -42,11 +44,18 @@ SourcePtr argument_handed_on(const SymbolicFrame& frame, int slot) {
   return frame.pending[slot];
 }
 
+// An item of the stack that a graph break has left: nothing else need hold it.
+bool is_left_by_break(const SymbolicFrame& frame, const ValuePtr& value) {
+  return frame.is_linked && value->source && value->source->kind == SourceKind::kArgument &&
+         value->source->label.starts_with(".stack");
+}
+
 void load_fast(Executor& ex, SymbolicFrame& frame, const Instruction& in) {
   if (SourcePtr argument = argument_handed_on(frame, in.arg))
     return frame.push(std::make_shared<UnseenArgument>(std::move(argument)));
   const ValuePtr& value = frame.local(ex, in.arg);
   if (!value) raise_unbound_local(ex, frame, in.arg);
+  if (is_left_by_break(frame, value)) note_held_by_stack(ex, value);
   frame.push(value);
 }
 
@@ -88,10 +97,21 @@ bool is_argument(Executor& ex, const PyObject* object) {
          roots.arguments + roots.num_arguments;
 }
 
+bool comes_by_argument(const SourcePtr& source) {
+  const Source* root = source.get();
+  while (root && root->base) root = root->base.get();
+  return root && root->kind == SourceKind::kArgument;
+}
+
 // What a local held may die with it; where that runs code, it happens in Python.
 void let_go(Executor& ex, SymbolicFrame& frame, int slot) {
   const PyRef object = live_local(ex, frame, slot);
-  if (!object || held_twice(frame, slot) || (frame.is_resumed && caller_holds(ex, frame, object))) return;
+  if (!object || (frame.is_resumed && caller_holds(ex, frame, object))) return;
+  if (held_twice(frame, slot)) {
+    const ValuePtr& value = frame.locals[slot];
+    if (ex.state().request.owns_arguments && comes_by_argument(value->source)) note_held_by_stack(ex, value);
+    return;
+  }
   const SourcePtr& source = frame.pending[slot] ? frame.pending[slot] : frame.locals[slot]->source;
   // What was read from somewhere is held there, unless it was passed as well.
   const bool is_held = source && !may_be_held_by_nothing(source) && !is_argument(ex, object.get()) &&
@@ -100,17 +120,7 @@ void let_go(Executor& ex, SymbolicFrame& frame, int slot) {
   if (source && source->kind == SourceKind::kArgument) ex.state().note_let_go(object.get());
 }
 
-// An item of the stack that a graph break has left: nothing else need hold it, and a generator in a `try` runs its
-// handlers as it dies.
-bool only_stack_holds(const SymbolicFrame& frame, const ValuePtr& value) {
-  return frame.is_linked && value && value->source && value->source->kind == SourceKind::kArgument &&
-         value->source->label.starts_with(".stack");
-}
-
-void pop_top(Executor&, SymbolicFrame& frame, const Instruction&) {
-  refuse_finalizer(frame, frame.peek(1));
-  frame.pop();
-}
+void pop_top(Executor&, SymbolicFrame& frame, const Instruction&) { frame.pop(); }
 
 void store_fast(Executor& ex, SymbolicFrame& frame, const Instruction& in) {
   let_go(ex, frame, in.arg);
@@ -222,15 +232,38 @@ constexpr OpRow kStackRows[] = {
 
 }  // namespace
 
-void refuse_finalizer(const SymbolicFrame& frame, const ValuePtr& item) {
-  PyObject* object = only_stack_holds(frame, item) ? item->real_object() : nullptr;
-  if (object && runs_code_when_it_dies(object))
-    break_graph("CD0221", std::string("class ") + Py_TYPE(object)->tp_name);
-}
-
 void let_go_of_locals(Executor& ex, SymbolicFrame& frame) {
   if (!frame.is_resumed) return;
   for (int slot = 0; slot < std::ssize(frame.locals); ++slot) let_go(ex, frame, slot);
+}
+
+namespace {
+
+bool is_own_argument(const SymbolicFrame& root, int slot) {
+  const SourcePtr& source = root.locals[slot]->source;
+  return source && source->kind == SourceKind::kArgument && source->label == root.slot_name(slot);
+}
+
+}  // namespace
+
+void require_ends_in_order(Executor& ex, const SymbolicFrame& root) {
+  if (!ex.state().request.owns_arguments) return;
+  const auto require = [&](PyObject* object, const ValuePtr& value) {
+    if (!object || !comes_by_argument(value->source) || !runs_other_code_when_it_dies(object)) return;
+    HolderSearch search(ex, value);
+    for (int slot = 0; slot < std::ssize(root.locals); ++slot)
+      if (root.locals[slot] && !is_own_argument(root, slot) && search.is_in(root.locals[slot]))
+        break_graph("CD0221", std::string("class ") + Py_TYPE(object)->tp_name);
+  };
+  for (const auto& [object, value] : ex.state().by_object) require(object, value);
+  for (const ValuePtr& local : root.locals)
+    if (auto* cell = dynamic_cast<CellValue*>(local.get())) require(cell->live_contents(), local);
+}
+
+std::vector<ValuePtr> held_in_cells(Executor& ex, const ValuePtr& holder) {
+  if (auto* cell = dynamic_cast<CellValue*>(holder.get())) return {cell->known_contents()};
+  auto* function = dynamic_cast<FunctionValue*>(holder.get());
+  return function && !function->source ? function->closure(ex) : std::vector<ValuePtr>();
 }
 
 bool is_held_by_frame(Executor& ex, PyObject* object) {

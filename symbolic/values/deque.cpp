@@ -6,6 +6,7 @@
 #include "symbolic/capture/executor.h"
 #include "symbolic/interop/finalizers.h"
 #include "symbolic/values/deque_methods.h"
+#include "symbolic/values/object_ends.h"
 #include "symbolic/values/sequence.h"
 #include "symbolic/values/user_object.h"
 #include "symbolic/values/value_tools.h"
@@ -124,6 +125,7 @@ ValuePtr DequeValue::take(Executor& ex, size_t index) {
   ++version_;
   ValuePtr taken = items[index];
   items.erase(items.begin() + static_cast<ptrdiff_t>(index));
+  note_held_by_stack(ex, taken);
   return taken;
 }
 

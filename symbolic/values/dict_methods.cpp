@@ -6,6 +6,7 @@
 #include "symbolic/values/builtin_method.h"
 #include "symbolic/values/dict.h"
 #include "symbolic/values/iterator.h"
+#include "symbolic/values/object_ends.h"
 #include "symbolic/values/tuple.h"
 #include "symbolic/values/user_object.h"
 #include "symbolic/values/value_tools.h"
@@ -37,6 +38,7 @@ ValuePtr dict_pop(Executor& ex, const ValuePtr& self, const CallArgs& args) {
   ValuePtr value = dict.size(ex) > 0 || dict.ordered() ? dict.lookup(ex, bound[0]) : nullptr;
   if (value) {
     dict.erase(ex, bound[0]);
+    note_held_by_stack(ex, value);
     return value;
   }
   if (!bound[1]) raise_key_error(ex, bound[0]);
@@ -51,6 +53,7 @@ ValuePtr pop_item(Executor& ex, const ValuePtr& self, const CallArgs& args) {
   if (entries.empty()) raise_error(ex, PyExc_KeyError, "popitem(): dictionary is empty");
   DictValue::Entry entry = last ? entries.back() : entries.front();
   dict.erase(ex, entry.key);
+  note_held_by_stack(ex, entry.value);
   return new_tuple({entry.key, entry.value});
 }
 

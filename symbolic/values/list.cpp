@@ -10,6 +10,7 @@
 #include "symbolic/values/computed_number.h"
 #include "symbolic/values/iterator.h"
 #include "symbolic/values/length_hint.h"
+#include "symbolic/values/object_ends.h"
 #include "symbolic/values/operand_checks.h"
 #include "symbolic/values/sequence.h"
 #include "symbolic/values/user_object.h"
@@ -146,6 +147,7 @@ ValuePtr list_pop(Executor& ex, const ValuePtr& self, const CallArgs& args) {
   std::vector<ValuePtr>& items = list.mutable_items(ex);
   ValuePtr popped = items[index];
   items.erase(items.begin() + index);
+  note_held_by_stack(ex, popped);
   return popped;
 }
 

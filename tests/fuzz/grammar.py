@@ -150,6 +150,10 @@ BLOCKS = [
     "@functools.lru_cache(maxsize={I} % 3)\ndef own(v, w=1):\n    return v, {V}\nlog.append([own({I}), own({I}), own({I}, w={I})])\nBODY\nlog.append((own({I}), tuple(own.cache_info())))",
     "@functools.lru_cache(typed={B})\ndef own(v):\n    if isinstance(v, int) and 0 < v < 5:\n        return own(v - 1), {V}\n    return v / 2\nlog.append([own({V}), own(2), own.cache_info()])\nBODY\nlog.append((own({V}), tuple(own.cache_info())))\nown.cache_clear()\nlog.append((own(2), own({V}), own.cache_info()))",
     "log.append((KEPT({V}), FEW({I})))\nBODY\nlog.append((FEW({I}), KEPT({V}), KEPT.cache_info(), FEW.cache_info()))\nif {B}: KEPT.cache_clear()\nlog.append((KEPT({V}), FEW({I}), FEW.cache_info()))",
+    "made = Item({V})\nlook = weakref.ref(made, lambda dead: log.append('dead'))\nBODY\nlog.append(look() is made)\ndel made\nlog.append(look() is None)",
+    "made = Item({V})\nlook = weakref.WeakMethod(made.bump, lambda dead: log.append('dead'))\nBODY\nlog.append(look()({I}))\ndel made\nlog.append(look() is None)",
+    "made = Item({V})\nlook = weakref.finalize(made, log.append, {V})\nBODY\nlog.append(look.alive)\ndel made\nlog.append(look.alive)",
+    "{+o} = Item({V})\nlook = weakref.ref({o}, lambda dead: log.append('dead'))\nBODY\n{+o} = {O}\nlog.append(look() is None)",
 ]  # fmt: skip
 
 # What uses a function that was just made.

@@ -1,0 +1,37 @@
+// Which values hold another one: what captured code has made, and what it has put into live objects.
+#pragma once
+
+#include <unordered_set>
+#include <vector>
+
+#include "symbolic/capture/value.h"
+
+namespace cdynamo::symbolic {
+
+class DictValue;
+class UserObjectValue;
+
+class HolderSearch {
+ public:
+  HolderSearch(Executor& ex, const ValuePtr& wanted) : ex_(ex), wanted_(wanted) {}
+  // Whether `holder` is the value that is looked for, or holds it. Holders that were looked through before are left out.
+  bool is_in(const ValuePtr& holder);
+
+ private:
+  bool is_in_any(const std::vector<ValuePtr>& items);
+  bool is_in_dict(const DictValue& dict);
+  bool is_in_class(PyObject* cls);
+  bool is_in_object(const UserObjectValue& object);
+
+  Executor& ex_;
+  const ValuePtr& wanted_;
+  std::unordered_set<const SymbolicValue*> seen_;
+};
+
+// Neither an argument, which dies with the call where its caller does not hold it, nor what only such an argument leads to.
+bool outlives_call(const SourcePtr& source);
+
+// Whether what is returned or written to holds the value. `by_arguments`: what an argument leads to counts as well.
+bool is_kept(Executor& ex, const ValuePtr& value, const ValuePtr& returned, bool by_arguments);
+
+}  // namespace cdynamo::symbolic
