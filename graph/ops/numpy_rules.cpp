@@ -9,7 +9,13 @@ namespace cdynamo::graph {
 
 Tensor numpy_array(Builder& b, const Args& args, std::string_view name) {
   const Arg& arg = args[name];
-  if (const auto* value = std::get_if<Value*>(&arg)) return wrap(b, *value);
+  if (const auto* value = std::get_if<Value*>(&arg)) {
+    if (!(*value)->type.weak) return wrap(b, *value);
+    // A number that the graph holds has the dtype of an array, as others have below.
+    Value* array = b.call1("core.cast", {*value, (*value)->type.dtype});
+    array->type.weak = false;
+    return wrap(b, array);
+  }
   if (std::holds_alternative<double>(arg)) return full(b, {}, arg, DType::kF64);
   if (std::holds_alternative<bool>(arg)) return full(b, {}, arg, DType::kBool);
   if (std::holds_alternative<Sym>(arg)) return full(b, {}, arg, DType::kI64);

@@ -839,3 +839,15 @@ def test_bounds_that_are_computed_of_numbers(bound):
         np.testing.assert_array_equal(want[0], got[0])
         assert want[1] == got[1]
     assert plain.bit_generator.state == ours.bit_generator.state
+
+
+def test_a_drawn_number_is_an_array_of_float64_to_products():
+    def f(x):
+        v = np.random.random()
+        return np.outer(x, v), np.kron(x, v), np.inner(x, v), np.dot(x, v), np.tensordot(x, v, 0), x * v
+
+    x = np.arange(3, dtype=np.float32)
+    np.random.seed(3)
+    want = f(x)
+    np.random.seed(3)
+    assert_same(cdynamo.optimize(f, fullgraph=True)(x), want)
