@@ -87,8 +87,9 @@ bool any_part(PyObject* object, const Test& test) {
   if (PyDict_CheckExact(object))
     attributes = PyRef::borrow(object);
   else if (has_attributes && type->tp_getattro == PyObject_GenericGetAttr)
-    attributes = PyRef::steal(PyObject_GenericGetDict(object, nullptr));
-  if (!attributes) return PyErr_Clear(), false;
+    // Null where the object has none yet: one made here would be seen (functools.partial looks).
+    if (PyObject** dict = _PyObject_GetDictPtr(object)) attributes = PyRef::borrow(*dict);
+  if (!attributes) return false;
   PyObject *key, *value;
   Py_ssize_t seen = 0;
   for (Py_ssize_t at = 0; seen < kMany && PyDict_Next(attributes.get(), &at, &key, &value); ++seen)

@@ -4,6 +4,8 @@ graph breaks lie between: held by locals, containers, stacks and closures."""
 from __future__ import annotations
 
 import gc
+import importlib
+import sys
 import weakref
 
 import numpy as np
@@ -664,3 +666,16 @@ def test_objects_die_as_in_plain_python(program, watch):
     fast = cdynamo.optimize(program)
     assert outcome(fast, watch) == expected
     assert outcome(fast, watch) == expected
+
+
+def test_looking_for_ends_gives_no_object_a_dict():
+    known = sys.modules.pop("_functools")
+    partial = importlib.import_module("_functools").partial  # a class that capture has no rule for
+    sys.modules["_functools"] = known
+
+    def f(function):
+        inner = partial(function, 1)
+        outer = partial(inner, 2)  # takes the inner one apart where that has no attributes
+        return outer.func is function, outer.args
+
+    assert cdynamo.optimize(f)(print) == (True, (1, 2))
