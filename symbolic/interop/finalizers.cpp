@@ -138,7 +138,8 @@ namespace {
 // A WeakMethod's own callback calls the program's, which its closure holds, or None.
 bool calls_what_program_gave(PyObject* callback) {
   auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(callback));
-  if (PyUnicode_CompareWithASCIIString(code->co_qualname, "WeakMethod.__new__.<locals>._cb") != 0) return false;
+  if (PyUnicode_CompareWithASCIIString(code->co_qualname, "WeakMethod.__new__.<locals>._cb") != 0)
+    return false;
   const PyRef names = PyRef::steal(PyCode_GetFreevars(code));
   PyObject* closure = PyFunction_GET_CLOSURE(callback);
   for (Py_ssize_t i = 0; names && closure && i < PyTuple_GET_SIZE(names.get()); ++i)
