@@ -153,11 +153,6 @@ bool same_length(PyObject* object, Py_ssize_t length) {
   return symbolic::is_deque(object) && symbolic::deque_length(object) == length;
 }
 
-// The defaults that were used have guards of their own; here, that there are as many.
-bool same_shape(PyObject* defaults, PyObject* known) {
-  return defaults == known || (defaults && known && PyTuple_GET_SIZE(defaults) == PyTuple_GET_SIZE(known));
-}
-
 bool same_function(const Leaf& leaf, PyObject* object) {
   if (!PyFunction_Check(object)) return false;
   auto* function = reinterpret_cast<PyFunctionObject*>(object);
@@ -165,8 +160,10 @@ bool same_function(const Leaf& leaf, PyObject* object) {
   if (leaf.index == symbolic::kSameDefaults)
     return function->func_defaults == leaf.defaults.get() &&
            function->func_kwdefaults == leaf.kwdefaults.get();
-  return same_shape(function->func_defaults, leaf.defaults.get()) &&
-         !function->func_kwdefaults == !leaf.kwdefaults.get();
+  // Those that were used have guards of their own.
+  PyObject* defaults = function->func_defaults;
+  return (defaults ? PyTuple_GET_SIZE(defaults) : -1) == leaf.num_defaults &&
+         (function->func_kwdefaults != nullptr) == leaf.has_kwdefaults;
 }
 
 PyObject* closure_name() {

@@ -27,8 +27,10 @@ struct Leaf {
   mutable unsigned type_version = 0;  // kTypeUnchanged: with which it was checked last; 0: the class has none
   mutable PyRef cache_token;          // kNotSubclass: abc.get_cache_token() when it was checked last
   std::shared_ptr<const ClassContents> contents;  // kTypeUnchanged: where the version alone says too little
-  PyRef defaults, kwdefaults;                     // kFunctionCode: as they were, compared by identity
-  vectorcallfunc vectorcall = nullptr;            // likewise
+  PyRef defaults, kwdefaults;           // kFunctionCode, kSameDefaults: as they were, compared by identity
+  Py_ssize_t num_defaults = -1;         // kFunctionCode: how many; -1: it has none
+  bool has_kwdefaults = false;          // likewise
+  vectorcallfunc vectorcall = nullptr;  // likewise
   std::string why;
 };
 

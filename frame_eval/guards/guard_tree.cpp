@@ -178,8 +178,12 @@ void GuardTree::add_guard(const symbolic::Guard& guard, const symbolic::Roots& r
     PyRef object = symbolic::follow(*guard.source, roots);
     if (object && PyFunction_Check(object.get())) {
       auto* function = reinterpret_cast<PyFunctionObject*>(object.get());
-      leaf.defaults = PyRef::borrow(function->func_defaults);
-      leaf.kwdefaults = PyRef::borrow(function->func_kwdefaults);
+      if (guard.index == symbolic::kSameDefaults) {
+        leaf.defaults = PyRef::borrow(function->func_defaults);
+        leaf.kwdefaults = PyRef::borrow(function->func_kwdefaults);
+      }
+      if (function->func_defaults) leaf.num_defaults = PyTuple_GET_SIZE(function->func_defaults);
+      leaf.has_kwdefaults = function->func_kwdefaults != nullptr;
       leaf.vectorcall = function->vectorcall;
     }
   }

@@ -102,7 +102,7 @@ std::vector<WayOut> ways_to_cut_loops(const OriginalCode& original, const EntryP
   auto* code = reinterpret_cast<PyCodeObject*>(original.code.get());
   bool complete = false;
   std::vector<WayOut> ways =
-      symbolic::ways_out(code, original.program, region, entry.target, entry.locals, complete);
+      symbolic::ways_out(code, original.program, region, entry.target, entry.locals, complete, true);
   // Where Python goes through a header by itself, all that follows is its own: what is known of the others holds no more.
   if (!complete) return {};
   const auto is_doubtful = [&](const WayOut& way) { return may_put_nothing_back(original, entry, way); };

@@ -352,7 +352,7 @@ int meeting_of(const Program& program, int jump_at) {
 }
 
 std::vector<WayOut> ways_out(PyCodeObject* code, const Program& program, const std::vector<bool>& region,
-                             int entry, const std::vector<int>& bound, bool& complete) {
+                             int entry, const std::vector<int>& bound, bool& complete, bool by_exception) {
   std::vector<WayOut> ways;
   complete = !reads_frame(code);
   if (!complete) return ways;
@@ -364,10 +364,11 @@ std::vector<WayOut> ways_out(PyCodeObject* code, const Program& program, const s
     if (const int slot = program.code[i].arg;
         region[i] && program.code[i].op == Op::STORE_FAST && !live[entry][slot])
       bound_slots[slot] = true;
-  const Slots emptied = emptied_in(program, region, entry, bound_slots);
-  const std::vector<Slots> assigned = assigned_in(program, region, entry, bound_slots, emptied);
+  const int first = by_exception ? handler_of(program, entry) : entry;
+  const Slots emptied = emptied_in(program, region, first, bound_slots);
+  const std::vector<Slots> assigned = assigned_in(program, region, first, bound_slots, emptied);
   const std::vector<int> depths = stack_depths(program), handled = handled_exceptions(program);
-  const std::vector<bool> reached = reached_in(program, region, entry);
+  const std::vector<bool> reached = reached_in(program, region, first);
   for (int i = 0; i < count_of(program); ++i) {
     if (!reached[i]) continue;
     const Slots after = assigned_after(program.code[i], assigned[i], emptied);

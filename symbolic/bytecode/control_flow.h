@@ -51,8 +51,9 @@ struct WayOut {
 // The ways out of `region` (by instruction) for a frame that enters it at `entry` with `bound` slots
 // assigned. What an exception leaves by is left out, and ways to where one is handled, and ways where it is not known
 // which variables are assigned: then not `complete`, and once Python has gone such a way and comes back to the region, the
-// others say nothing any more.
+// others say nothing any more. `by_exception`: it goes from `entry` to that instruction's handler, and nowhere else.
 std::vector<WayOut> ways_out(PyCodeObject* code, const Program& program, const std::vector<bool>& region,
-                             int entry, const std::vector<int>& bound, bool& complete);
+                             int entry, const std::vector<int>& bound, bool& complete,
+                             bool by_exception = false);
 
 }  // namespace cdynamo::symbolic

@@ -7,6 +7,7 @@
 #include "symbolic/capture/executor_state.h"
 #include "symbolic/capture/value_factories.h"
 #include "symbolic/frames/generators.h"
+#include "symbolic/interop/finalizers.h"
 #include "symbolic/values/attributes.h"
 #include "symbolic/values/builtin_method.h"
 #include "symbolic/values/dict.h"
@@ -115,8 +116,14 @@ ValuePtr wrap_function(Executor& ex, PyObject* function, SourcePtr source) {
 void FunctionValue::guard_code(Executor& ex) {
   if (guarded_ || !function_ || !source) return;
   guarded_ = true;
-  // The defaults of a known function are constants.
-  add_guard(ex, GuardKind::kFunctionCode, source, code_.get(), is_known() ? kSameDefaults : -1);
+  add_guard(ex, GuardKind::kFunctionCode, source, code_.get(), has_constant_defaults() ? kSameDefaults : -1);
+}
+
+bool FunctionValue::has_constant_defaults() const {
+  if (!source) return true;
+  const PyFunctionObject* function = as_function(function_.get());
+  const auto can_be_held = [](PyObject* defaults) { return !defaults || !runs_code_when_it_dies(defaults); };
+  return is_known() && can_be_held(function->func_defaults) && can_be_held(function->func_kwdefaults);
 }
 
 std::vector<ValuePtr> FunctionValue::closure(Executor& ex) {
@@ -140,8 +147,9 @@ ValuePtr FunctionValue::positional_default(Executor& ex, int parameter) {
     Py_ssize_t at = tuple ? parameter - (count - PyTuple_GET_SIZE(tuple)) : -1;
     if (at < 0) return nullptr;
     PyObject* object = PyTuple_GET_ITEM(tuple, at);
-    return ex.wrap(object, is_known() ? constant_source(object)
-                                      : index_source(attribute_source(source, interned("__defaults__")), at));
+    return ex.wrap(object, has_constant_defaults()
+                               ? constant_source(object)
+                               : index_source(attribute_source(source, interned("__defaults__")), at));
   }
   if (!defaults) return nullptr;
   std::vector<ValuePtr> items = items_of(ex, defaults);
@@ -155,8 +163,8 @@ ValuePtr FunctionValue::keyword_default(Executor& ex, PyObject* name) {
   if (function_) {
     PyObject* object = as_function(function_.get())->func_kwdefaults;
     if (!object) return nullptr;
-    dict = ex.wrap(
-        object, is_known() ? constant_source(object) : attribute_source(source, interned("__kwdefaults__")));
+    dict = ex.wrap(object, has_constant_defaults() ? constant_source(object)
+                                                   : attribute_source(source, interned("__kwdefaults__")));
   }
   if (!dict) return nullptr;
   ValuePtr key = ex.constant(PyRef::borrow(name));

@@ -86,6 +86,8 @@ class FunctionValue final : public SymbolicValue {
   bool is_known() const {
     return !source || source->kind == SourceKind::kConstant;
   }  // always this very object
+  // Of a known function they are, but for those whose end runs code: nothing that is compiled is to hold these.
+  bool has_constant_defaults() const;
   void guard_code(Executor& ex);
   PyRef function_, code_, globals_;
   ValuePtr qualified_name_;

@@ -144,6 +144,19 @@ bool GeneratorValue::holds_one_to_be_closed() const {
   return holds;
 }
 
+std::vector<ValuePtr> GeneratorValue::held() const {
+  if (!frame_) return {};
+  std::vector<ValuePtr> held = frame_->locals;
+  held.insert(held.end(), frame_->stack.begin(), frame_->stack.end());
+  held.push_back(function_);
+  return held;
+}
+
+std::vector<ValuePtr> held_by_generator(const ValuePtr& holder) {
+  auto* generator = dynamic_cast<GeneratorValue*>(holder.get());
+  return generator ? generator->held() : std::vector<ValuePtr>();
+}
+
 std::string GeneratorValue::describe() const {
   return function_ ? "generator of " + function_->describe() : "generator";
 }

@@ -33,8 +33,9 @@ class GeneratorValue final : public SymbolicValue {
       Executor& ex);  // what it returned when GeneratorExit was raised in it; None where it did not
   ValuePtr returned(Executor& ex) const;
   const std::vector<ValuePtr>& arguments() const { return args_; }
-  const char* state() const;      // as inspect names it: "GEN_CREATED"
-  bool has_to_be_closed() const;  // it is suspended in a handler (is_in_handler)
+  std::vector<ValuePtr> held() const;  // by its frame, for as long as it has not ended
+  const char* state() const;           // as inspect names it: "GEN_CREATED"
+  bool has_to_be_closed() const;       // it is suspended in a handler (is_in_handler)
   AbandonedGenerator abandoned() const;
   // The same of one that has not started, which may come to be, and of one that holds such a generator.
   bool may_have_to_be_closed() const;

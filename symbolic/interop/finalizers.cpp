@@ -136,6 +136,19 @@ bool is_told(PyObject* object, int depth, bool containers_count) {
 
 namespace {
 
+// A WeakMethod's own callback calls the program's, which its closure holds, or None.
+bool calls_what_program_gave(PyObject* callback) {
+  auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(callback));
+  if (PyUnicode_CompareWithASCIIString(code->co_qualname, "WeakMethod.__new__.<locals>._cb") != 0)
+    return false;
+  const PyRef names = PyRef::steal(PyCode_GetFreevars(code));
+  PyObject* closure = PyFunction_GET_CLOSURE(callback);
+  for (Py_ssize_t i = 0; names && closure && i < PyTuple_GET_SIZE(names.get()); ++i)
+    if (PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(names.get(), i), "callback") == 0)
+      return PyCell_GET(PyTuple_GET_ITEM(closure, i)) != Py_None;
+  return false;
+}
+
 // A reference with a callback of the program's, which is not called any more once it is gone.
 bool is_waiting_reference(PyObject* object) {
   if (!PyWeakref_CheckRef(object)) return false;
@@ -143,9 +156,10 @@ bool is_waiting_reference(PyObject* object) {
   if (!callback || PyWeakref_GET_OBJECT(object) == Py_None || is_of_compiler(callback)) return false;
   PyObject* globals = PyFunction_Check(callback) ? PyFunction_GET_GLOBALS(callback) : nullptr;
   PyObject* name = globals ? PyDict_GetItemString(globals, "__name__") : nullptr;
-  return !(name && PyUnicode_Check(name) &&
-           (PyUnicode_CompareWithASCIIString(name, "weakref") == 0 ||
-            PyUnicode_CompareWithASCIIString(name, "_weakrefset") == 0));
+  const bool is_of_library = name && PyUnicode_Check(name) &&
+                             (PyUnicode_CompareWithASCIIString(name, "weakref") == 0 ||
+                              PyUnicode_CompareWithASCIIString(name, "_weakrefset") == 0);
+  return !is_of_library || calls_what_program_gave(callback);
 }
 
 }  // namespace

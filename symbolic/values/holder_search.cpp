@@ -24,7 +24,7 @@ bool HolderSearch::is_in(const ValuePtr& holder) {
   if (auto* list = dynamic_cast<ListValue*>(holder.get()))
     return is_in_any(list->known_items()) || is_in_any(list->known_appended());
   if (auto* set = dynamic_cast<SetValue*>(holder.get())) return is_in_any(set->inserted_items());
-  if (is_in_any(held_in_cells(ex_, holder))) return true;
+  if (is_in_any(held_in_cells(ex_, holder)) || is_in_any(held_by_generator(holder))) return true;
   auto* tuple = dynamic_cast<TupleValue*>(holder.get());
   return tuple && !tuple->source && is_in_any(tuple->items(ex_));
 }

@@ -28,6 +28,9 @@ class HolderSearch {
   std::unordered_set<const SymbolicValue*> seen_;
 };
 
+// What a generator that captured code has made holds, in its frame; nothing of another value. In frames/generators.cpp.
+std::vector<ValuePtr> held_by_generator(const ValuePtr& holder);
+
 // Neither an argument, which dies with the call where its caller does not hold it, nor what only such an argument leads to.
 bool outlives_call(const SourcePtr& source);
 
