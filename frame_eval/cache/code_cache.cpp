@@ -232,6 +232,7 @@ Outcome CodeCache::call(const symbolic::Roots& roots, Py_ssize_t num_positional,
                                      ": the guards of a new entry do not hold (",
                                      entry->guards.first_failure(roots).text, "); it runs in Python"));
   signature.skip = true;
+  entry->cache_fills.reset();
   return Outcome::kSkipFrame;
 }
 
@@ -274,6 +275,7 @@ Outcome CodeCache::run(std::shared_ptr<Entry> entry, CallSignature& signature, c
     if (signature.unexpected_numbers) signature.unexpected_numbers = 0;
   } catch (const RunInPython& rerun) {
     bindings.generators.put_back();
+    entry->cache_fills.reset();
     count(counters().calls_in_python);
     if (symbolic::log_enabled(symbolic::Topic::kPerf) && !rerun.why.empty())
       symbolic::log(symbolic::Topic::kPerf,
@@ -283,6 +285,7 @@ Outcome CodeCache::run(std::shared_ptr<Entry> entry, CallSignature& signature, c
     return Outcome::kSkipFrame;
   } catch (const MissingSource& missing) {
     bindings.generators.put_back();
+    entry->cache_fills.reset();
     bool failed = false;
     signature.skip = true;
     report_internal_error(("no guard says that there is " + missing.name).c_str(), failed);
@@ -551,7 +554,7 @@ std::shared_ptr<Entry> CodeCache::make_entry(CallSignature& signature, CaptureRe
     event.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     tell(event);
   }
-  if (capture.end != End::kSkipFrame && capture.cache_fills) capture.cache_fills->keep();
+  if (capture.end != End::kSkipFrame) entry->cache_fills = std::move(capture.cache_fills);
   signature.entries.insert(signature.entries.begin(), entry);
   signature.put_off = 0;
   pool_->add(entry);

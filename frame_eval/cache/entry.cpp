@@ -1,9 +1,12 @@
 // One cache entry: run the graph, rebuild what Python sees, go on in Python where the graph broke.
 #include "frame_eval/cache/entry.h"
 
+#include <utility>
+
 #include "frame_eval/cache/owner.h"
 #include "frame_eval/hook/hook.h"
 #include "frame_eval/resume/continuation.h"
+#include "symbolic/interop/cached_function.h"
 
 namespace cdynamo::frame_eval {
 bool same_names(PyObject* a, PyObject* b) {
@@ -35,7 +38,11 @@ PyRef Entry::run(Owner& owner, const symbolic::Roots& roots, Bindings& bindings,
   const bool is_output = end == symbolic::End::kReturn && rebuild.single_output() >= 0;
   if (!is_output) rebuild.read_sources(roots, made);
   for (int input : inputs_to_hold) bindings.owned.push_back(PyRef::borrow(bindings.inputs[input]));
-  if (graph && !graph->run(bindings, outputs)) return {};
+  if (graph && !graph->run(bindings, outputs)) {
+    cache_fills.reset();
+    return {};
+  }
+  if (const auto fills = std::exchange(cache_fills, nullptr)) fills->keep();
   if (is_output) return std::move(outputs[rebuild.single_output()]);
   std::vector<PyRef> results;
   if (!rebuild.run(std::move(made), bindings, outputs, results)) return {};

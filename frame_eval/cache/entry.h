@@ -48,6 +48,8 @@ struct Entry {
   std::unique_ptr<CompiledGraph> graph;        // null: nothing to compute
   std::unique_ptr<Continuation> continuation;  // kBreak
   size_t num_outputs = 0;
+  // What the capture has had caches hold: kept once a call has come to its end, undone where Python runs the first one.
+  std::shared_ptr<symbolic::CacheFills> cache_fills;
   double gain = 0, cost = 0;  // of a call (frame_yield.h)
   bool callees_too = false;   // kSkipFrame: kSkipFrameAndCallees
   // Inputs of the graph that are no arguments: what holds them may let go of them while the graph runs, in another

@@ -154,8 +154,6 @@ bool is_definition(PyObject* object, int depth);
 // Whether the function computes of its arguments alone, so that a result that is held is the one that it would give again. It reads
 // no numbers, containers or objects of its module's, nor of its closure.
 bool reads_no_state(PyObject* function, PyObject* code_object, int depth) {
-  constexpr int kDeepest = 5;
-  if (depth > kDeepest) return false;
   auto* code = reinterpret_cast<PyCodeObject*>(code_object);
   PyObject* globals = PyFunction_GET_GLOBALS(function);
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(code->co_names); ++i) {
@@ -164,12 +162,14 @@ bool reads_no_state(PyObject* function, PyObject* code_object, int depth) {
   }
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(code->co_consts); ++i) {
     PyObject* constant = PyTuple_GET_ITEM(code->co_consts, i);
-    if (PyCode_Check(constant) && !reads_no_state(function, constant, depth + 1)) return false;
+    if (PyCode_Check(constant) && !reads_no_state(function, constant, depth)) return false;
   }
   return true;
 }
 
 bool is_definition(PyObject* object, int depth) {
+  constexpr int kDeepest = 5;  // functions may refer to each other, and to themselves
+  if (depth > kDeepest) return false;
   if (PyModule_Check(object)) return is_library_module(object);
   if (PyType_Check(object) || PyCFunction_Check(object)) return true;
   if (!PyFunction_Check(object)) return false;

@@ -36,6 +36,16 @@ PyRef encode_slice(Executor& ex, const ValuePtr& value) {
   return pair("slice", std::move(parts));
 }
 
+PyObject* unknown_part(PyObject* encoded) {
+  PyObject *tag = PyTuple_GET_ITEM(encoded, 0), *content = PyTuple_GET_ITEM(encoded, 1);
+  const auto has_tag = [tag](const char* name) { return PyUnicode_CompareWithASCIIString(tag, name) == 0; };
+  if (has_tag("unknown")) return content;
+  if (!has_tag("tuple") && !has_tag("list") && !has_tag("slice")) return nullptr;
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(content); ++i)
+    if (PyObject* part = unknown_part(PySequence_Fast_GET_ITEM(content, i))) return part;
+  return nullptr;
+}
+
 }  // namespace
 
 PyRef encode_value(Executor& ex, const ValuePtr& value) {
@@ -69,6 +79,16 @@ PyRef make_user_call(Executor& ex, const char* kind, PyObject* target, const Cal
     if (PyDict_SetItem(keywords.get(), keyword.name.get(), encode_value(ex, keyword.value).get()) < 0)
       throw PythonError{};
   return checked(PyTuple_Pack(5, interned(kind), target, positional.get(), keywords.get(), Py_None));
+}
+
+PyObject* unknown_argument(PyObject* record) {
+  PyObject *positional = PyTuple_GET_ITEM(record, 2), *keywords = PyTuple_GET_ITEM(record, 3);
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(positional); ++i)
+    if (PyObject* text = unknown_part(PyTuple_GET_ITEM(positional, i))) return text;
+  PyObject *name, *value;
+  for (Py_ssize_t at = 0; PyDict_Next(keywords, &at, &name, &value);)
+    if (PyObject* text = unknown_part(value)) return text;
+  return nullptr;
 }
 
 PyRef with_result(Executor& ex, PyObject* record, const ValuePtr& result) {

@@ -31,6 +31,8 @@
 namespace cdynamo::symbolic {
 
 PyRef encode_value(Executor& ex, const ValuePtr& value);
+// Of a record, the text of an argument, or of a part of one, that is "unknown"; borrowed. Null: there is none.
+PyObject* unknown_argument(PyObject* record);
 // A record without a result, for Executor::record_user_call.
 PyRef make_user_call(Executor& ex, const char* kind, PyObject* target, const CallArgs& args);
 // The record with its result filled in. Records are replaced in the list, not changed.

@@ -184,6 +184,7 @@ def test_values_and_gradients_are_eagers(fn, backend):
         torch.testing.assert_close(value_and_gradient(compiled, x), value_and_gradient(fn, x))
 
 
+@pytest.mark.native  # a backend in Python would call the class without its closure
 def test_a_function_with_a_closure_is_in_the_graph():
     compiled = cdynamo.optimize(function_with_a_closure, fullgraph=True)
     x = torch.arange(6.0).reshape(2, 3)

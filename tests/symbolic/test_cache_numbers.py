@@ -293,6 +293,36 @@ def test_captures_leave_nothing_in_caches(program):
     assert outcomes(cdynamo.optimize(program)) == outcomes(program)
 
 
+def raised_by_python(x, i, c):
+    if x.sum().item() > 2:
+        raise ValueError(i)
+    return c[1](3), c[1].cache_info(), c[2](3)
+
+
+def raised_by_the_graph(x, i, c):
+    y = x[i]
+    return c[1](3), c[1].cache_info(), c[2](3), y.tolist()
+
+
+@pytest.mark.parametrize("program", [raised_by_python, raised_by_the_graph])
+def test_calls_that_an_error_is_raised_before_leave_nothing_in_caches(program):
+    """The error is found when the graph runs, for the first time as well."""
+    torch = pytest.importorskip("torch")
+
+    def outcomes(fn):
+        results, c = [], caches()
+        for bad in (True, True, False, True, False):
+            try:
+                result = fn(torch.ones(4 if bad else 2), torch.tensor([9 if bad else 1]), c)
+            except (ValueError, IndexError) as error:
+                result = type(error)
+            results.append((result, [f.cache_info() for f in c[:4]]))
+        return results
+
+    cdynamo.config.keep_empty_graphs = True
+    assert outcomes(cdynamo.optimize(program)) == outcomes(program)
+
+
 # ---- functions that read what captured code changes
 
 
