@@ -147,6 +147,7 @@ PyObject* numpy_stand_in(Executor& ex, const ValuePtr& value) {
 
 // Null: not all of it is known since capture.
 PyRef constant_argument(Executor& ex, const ValuePtr& value) {
+  check_stack();  // a list may hold itself
   if (const auto constant = value->as_constant()) return *constant;
   if (value->type() != &PyTuple_Type && value->type() != &PyList_Type) return {};
   const std::vector<ValuePtr> items = items_of(ex, value);

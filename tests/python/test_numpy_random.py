@@ -851,3 +851,13 @@ def test_a_drawn_number_is_an_array_of_float64_to_products():
     want = f(x)
     np.random.seed(3)
     assert_same(cdynamo.optimize(f, fullgraph=True)(x), want)
+
+
+def test_a_bound_that_holds_itself():
+    def f(items):
+        items.append(items)
+        return np.random.uniform(items, 9)
+
+    for run in (f, cdynamo.optimize(f)):
+        with pytest.raises(ValueError, match="maximum number of dimension"):
+            run([])
