@@ -73,7 +73,8 @@ class Item:
     def __eq__(self, other):
         if not isinstance(other, Item):
             return False
-        return self.v == other.v if type(self.v) is type(other.v) is int else self.v is other.v  # ints have no identity
+        numbers = type(self.v) is type(other.v) and type(self.v) in (int, float)
+        return self.v == other.v if numbers else self.v is other.v  # numbers have no identity
 
     def __hash__(self):
         return 7
