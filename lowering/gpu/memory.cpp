@@ -237,7 +237,8 @@ KernelEmitter::Registers KernelEmitter::load(const Stmt& stmt, const Access& acc
       Scalar other = runtime::is_float(stmt.dtype)
                          ? builder_.constant(stmt.value, stmt.dtype)
                          : builder_.constant_int(static_cast<int64_t>(stmt.value), stmt.dtype);
-      value = ir_.CreateSelect(register_value(stmt.mask, access.first + i), value, LaneBuilder::value(other));
+      const Scalar mask = LaneBuilder::wrap(register_value(stmt.mask, access.first + i), DType::kBool);
+      value = LaneBuilder::value(builder_.select(mask, LaneBuilder::wrap(value, other.dtype), other));
     }
     values.push_back(value);
   }
