@@ -351,9 +351,9 @@ std::vector<graph::Value*> append_call(Executor& ex, const OpDef& op, BoundCall 
   if (graph::indexes_nothing(op, call.overload, call.args))
     break_graph("CD0403", std::string(op.name) + ": indices where there are no elements");
   if (any_gradient && capture.grad_mode && op.name == "floor_divide") break_graph("CD0417", "floor_divide");
-  const graph::Args named(op.parsed.at(call.overload), call.args);
-  if (op.name == "view" && named.has("dtype") && ex.graph().framework == graph::Framework::kTorch)
-    require_offset_of_view(ex, named.value("self"), *named.dtype("dtype"));
+  if (op.name == "view" && ex.graph().framework == graph::Framework::kTorch)
+    if (const graph::Args named(op.parsed.at(call.overload), call.args); named.has("dtype"))
+      require_offset_of_view(ex, named.value("self"), *named.dtype("dtype"));
   const size_t before = ex.graph().nodes.size();
   std::vector<graph::Value*> results;
   try {

@@ -4,6 +4,7 @@
 
 #include "graph/passes/view_step.h"
 #include "symbolic/capture/executor_state.h"
+#include "symbolic/values/computed_number.h"
 #include "symbolic/values/value_tools.h"
 
 namespace cdynamo::symbolic {
@@ -15,10 +16,7 @@ SourcePtr computed(PyObject* function, std::vector<Computation::Operand> operand
   computation->function = PyRef::borrow(function);
   computation->steps = static_cast<int>(operands.size());
   computation->operands = std::move(operands);
-  auto source = std::make_shared<Source>();
-  source->kind = SourceKind::kComputed;
-  source->computation = std::move(computation);
-  return source;
+  return source_of(std::move(computation));
 }
 
 Computation::Operand number(PyRef constant) {

@@ -10,6 +10,13 @@
 #include "symbolic/values/value_tools.h"
 
 namespace cdynamo::symbolic {
+SourcePtr source_of(std::shared_ptr<Computation> computation) {
+  auto source = std::make_shared<Source>();
+  source->kind = SourceKind::kComputed;
+  source->computation = std::move(computation);
+  return source;
+}
+
 namespace {
 
 // Of the numbers of math, what takes long for large ones.
@@ -59,10 +66,7 @@ std::optional<Computed> computed(Executor& ex, PyObject* function, const std::ve
   const bool grows =
       !has_float && (function == operator_function(kNbPower) || function == operator_function(kNbLshift));
   if (!changes || grows || computation->steps > Computation::kMostSteps) return std::nullopt;
-  auto source = std::make_shared<Source>();
-  source->kind = SourceKind::kComputed;
-  source->computation = std::move(computation);
-  result.source = std::move(source);
+  result.source = source_of(std::move(computation));
   return result;
 }
 
@@ -162,11 +166,8 @@ ValuePtr computed_number(Executor& ex, PyObject* function, const std::vector<Val
 ValuePtr number_of_process(Executor& ex, PyObject* function) {
   auto computation = std::make_shared<Computation>();
   computation->function = PyRef::borrow(function);
-  auto source = std::make_shared<Source>();
-  source->kind = SourceKind::kComputed;
   PyRef now = computation->call(nullptr);
-  source->computation = std::move(computation);
-  return now ? number_of_source(ex, source, std::move(now), {}) : nullptr;
+  return now ? number_of_source(ex, source_of(std::move(computation)), std::move(now), {}) : nullptr;
 }
 
 bool is_random_index(Executor& ex, const ValuePtr& index) {
@@ -221,10 +222,7 @@ std::optional<OfTable> found_in_table(Executor& ex, PyObject* function, const st
     now.push_back(computation->operands[i].constant.get());
   PyRef result = computation->call(now.data());
   if (!result) return std::nullopt;
-  auto source = std::make_shared<Source>();
-  source->kind = SourceKind::kComputed;
-  source->computation = std::move(computation);
-  return OfTable{std::move(source), std::move(result), std::move(known->roots)};
+  return OfTable{source_of(std::move(computation)), std::move(result), std::move(known->roots)};
 }
 }  // namespace
 

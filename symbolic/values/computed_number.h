@@ -3,6 +3,7 @@
 // symbol, a bool is guarded: only a call where it is another one is compiled again.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -27,6 +28,8 @@ bool is_numeric_function(PyObject* callable);
 PyObject* operator_function(int nb_op);
 PyObject* comparison_function(int py_op);
 
+// The result of a computation, which Python makes at each call.
+SourcePtr source_of(std::shared_ptr<Computation> computation);
 // Where the result of the call is found in another call. Null: an operand is no number that is known when the call begins, or none
 // changes, or it has become too much to compute.
 SourcePtr computed_source(Executor& ex, PyObject* function, const std::vector<ValuePtr>& operands);

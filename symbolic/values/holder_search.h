@@ -1,9 +1,9 @@
 // Which values hold another one: what captured code has made, and what it has put into live objects.
 #pragma once
 
-#include <unordered_set>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "symbolic/capture/value.h"
 
 namespace cdynamo::symbolic {
@@ -25,7 +25,7 @@ class HolderSearch {
 
   Executor& ex_;
   const ValuePtr& wanted_;
-  std::unordered_set<const SymbolicValue*> seen_;
+  absl::flat_hash_set<const SymbolicValue*> seen_;
 };
 
 // What a generator that captured code has made holds, in its frame; nothing of another value. In frames/generators.cpp.

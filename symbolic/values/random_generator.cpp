@@ -378,9 +378,7 @@ std::optional<Draw> draw_next(Executor& ex, DrawOperands operands, PyObject* fun
   for (const PyRef& object : operands.now) now.push_back(object.get());
   PyRef drawn = computation->call(now.data());
   if (!drawn) return std::nullopt;
-  auto source = std::make_shared<Source>();
-  source->kind = SourceKind::kComputed;
-  source->computation = std::move(computation);
+  SourcePtr source = source_of(std::move(computation));
   ex.state().key_calls.writes = true;
   ex.state().result.draws.push_back(source);
   return Draw{std::move(source), std::move(drawn)};
