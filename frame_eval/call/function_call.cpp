@@ -66,7 +66,6 @@ PyRef finish_resumptions(PyRef result, const OwnerPtr& owner) {
   while (result && is_resumption(result.get())) {
     WaitingFrame frame = take_frame(std::move(result));
     if (frame.locals) locals = std::move(frame.locals);
-    const std::vector<PyRef> cells = cells_freed_last(frame);
     const OwnedArguments arguments{frame.arguments.data(), static_cast<Py_ssize_t>(frame.arguments.size()),
                                    frame.owns_locals ? &locals : nullptr, first_stack_argument(frame)};
     result = PyRef::steal(call_once(frame.function.get(), owner, arguments.slots,

@@ -1,6 +1,7 @@
 #include "frame_eval/resume/continuation.h"
 
 #include <algorithm>
+#include <map>
 #include <span>
 
 #include "frame_eval/reports/events.h"
@@ -46,13 +47,14 @@ class FrameMaker {
     int value = -1;    // index in the values
     int closure = -1;  // else index in the root function's closure; neither: a new empty cell
   };
+  struct Argument {
+    bool is_cell = false;
+    int index = -1;  // in the cells or in the values
+  };
   PyRef code_;
-  std::vector<int> arguments_;  // indices in the values
-  std::vector<int> callee_;     // and of a function and its arguments
-  int globals_ = -1;            // index in the values; -1: the root's
-  // The first of the arguments is the original's: what this one of the cells holds, or this one of the values.
-  bool passes_first_ = false;
-  int first_cell_ = -1, first_value_ = -1;
+  std::vector<Argument> arguments_;
+  std::vector<int> callee_;  // indices in the values: of a function and its arguments
+  int globals_ = -1;         // index in the values; -1: the root's
   std::vector<Cell> cells_;
   size_t num_own_cells_ = 0;  // the first of them: parameters
 };
@@ -94,8 +96,7 @@ FrameMaker::FrameMaker(const symbolic::CaptureResult& capture, size_t index, siz
     entry.empty_slots.push_back(capture.results[begin + i]->kind == symbolic::RecipeKind::kNull);
 
   const SlotNames names = slot_names(code);
-  // (slot of the original, index in the values), in the order of the original's slots
-  std::vector<std::pair<int, int>> locals;
+  std::map<int, Argument> arguments;  // by slot of the original
   cells_.resize(original.cells.size());
   int value = begin + frame.stack_depth;
   for (int local : frame.local_slots) {
@@ -105,20 +106,16 @@ FrameMaker::FrameMaker(const symbolic::CaptureResult& capture, size_t index, siz
     if (cell != original.cells.end())
       cells_[cell - original.cells.begin()].value = at;
     else
-      locals.emplace_back(slot, at);
+      arguments[slot] = {.is_cell = false, .index = at};
   }
   if (!is_root) globals_ = value;
-  passes_first_ = original.passes_first;
-  first_cell_ = original.first_argument;
   num_own_cells_ = original.num_own_cells;
-  std::sort(locals.begin(), locals.end());
-  for (auto [slot, at] : locals) {
-    if (original.passes_first && slot == 0) first_value_ = at;
-    entry.locals.push_back(slot);
-    arguments_.push_back(at);
-  }
+  for (const auto& [slot, argument] : arguments) entry.locals.push_back(slot);
+  for (int i = 0; i < original.num_own_cells; ++i)
+    arguments[original.cells[i]] = {.is_cell = true, .index = i};
+  for (int slot : parameter_slots(original, entry)) arguments_.push_back(arguments.at(slot));
   for (int i = 0; i < depth; ++i)
-    if (!entry.empty_slots[i]) arguments_.push_back(begin + i);
+    if (!entry.empty_slots[i]) arguments_.push_back({.is_cell = false, .index = begin + i});
   if (is_root)
     for (size_t i = 0; i < cells_.size(); ++i)
       if (cells_[i].value < 0) cells_[i].closure = closure_index(code, original.names[original.cells[i]]);
@@ -145,14 +142,9 @@ WaitingFrame FrameMaker::make(PyObject* globals, PyObject* closure, std::vector<
   if (globals_ >= 0) globals = values[globals_].get();
   WaitingFrame frame{make_function(code_.get(), globals, free.data(), static_cast<Py_ssize_t>(free.size())),
                      {}};
-  if (passes_first_) {
-    PyObject* first = first_cell_ >= 0    ? PyCell_GET(cells[first_cell_].get())
-                      : first_value_ >= 0 ? values[first_value_].get()
-                                          : nullptr;
-    frame.arguments.push_back(Py_NewRef(first ? first : Py_None));
-  }
-  for (size_t i = 0; i < num_own_cells_; ++i) frame.arguments.push_back(Py_NewRef(cells[i].get()));
-  for (int i : arguments_) frame.arguments.push_back(values[i].release());
+  for (const Argument& argument : arguments_)
+    frame.arguments.push_back(argument.is_cell ? Py_NewRef(cells[argument.index].get())
+                                               : values[argument.index].release());
   return frame;
 }
 
@@ -161,7 +153,7 @@ const char* reason_not_to_enter(const symbolic::BrokenFrame& frame) {
   const CodeOrigin origin = origin_of(code);
   const OriginalCode& original = *origin.original;
   if (origin.in_original(frame.at) < 0) return "a value on its stack is not captured";
-  if (!original.names_super || original.first_argument >= 0) return nullptr;
+  if (!original.names_super || std::ranges::count(original.own_cells(), 0)) return nullptr;
   const SlotNames names = slot_names(code);
   const bool has_first = std::any_of(frame.local_slots.begin(), frame.local_slots.end(),
                                      [&](int slot) { return original.slot_of(names, slot) == 0; });

@@ -72,17 +72,13 @@ std::shared_ptr<OriginalCode> read_original(PyCodeObject* code) {
     original->cells.push_back(slot);
   const std::vector<std::string> globals = string_tuple(attribute(object, "co_names").get());
   original->names_super = std::find(globals.begin(), globals.end(), "super") != globals.end();
-  const auto first = std::find(original->cells.begin(), original->cells.end(), 0);
-  original->passes_first = original->names_super && code->co_argcount > 0 && original->num_own_cells > 0;
-  if (original->passes_first && first != original->cells.end())
-    original->first_argument = static_cast<int>(first - original->cells.begin());
   return original;
 }
 
 // ---- building
 
-// The slots of entered code: parameters (the first argument of OriginalCode, own cells, locals, stack items, what is called
-// in place of the program's function and with what), the other locals, free variables.
+// The slots of entered code: parameters (own cells and locals, stack items, what is called in place of the program's function
+// and with what), the other locals, free variables.
 struct EnteredLayout {
   std::vector<std::string> varnames, cellvars, freevars;
   std::vector<int> slot;  // of the original's slot
@@ -100,12 +96,10 @@ EnteredLayout lay_out(const OriginalCode& original, const EntryPoint& entry, int
     layout.slot[slot] = static_cast<int>(layout.varnames.size());
     layout.varnames.push_back(original.names[slot]);
   };
-  if (original.passes_first) layout.varnames.push_back(".first");
-  for (int i = 0; i < original.num_own_cells; ++i) {
-    add(original.cells[i]);
-    layout.cellvars.push_back(layout.varnames.back());
+  for (int slot : parameter_slots(original, entry)) {
+    add(slot);
+    if (original.is_cell(slot)) layout.cellvars.push_back(layout.varnames.back());
   }
-  for (int slot : entry.locals) add(slot);
   layout.first_stack = static_cast<int>(layout.varnames.size());
   for (size_t i = 0; i < entry.empty_slots.size(); ++i)
     if (!entry.empty_slots[i]) layout.varnames.push_back(stack_parameter(static_cast<int>(i)));
@@ -291,22 +285,18 @@ void append_stub(Program& program, const OriginalCode& original, const EnteredLa
   }
   code.push_back(symbolic::load_const(std::move(resume)));
   symbolic::append_push_null(code);
-  std::vector<int> moved;
-  if (original.passes_first) moved.push_back(0);
-  for (int slot : exit.locals) moved.push_back(layout.slot[slot]);
+  const size_t first_part = code.size();
+  for (size_t cell = original.num_own_cells; cell < original.cells.size(); ++cell)
+    code.push_back(make(Op::LOAD_CLOSURE, layout.slot[original.cells[cell]]));
+  for (int slot : parameter_slots(original, exit))
+    code.push_back(make(original.is_cell(slot) ? Op::LOAD_CLOSURE : Op::LOAD_FAST, layout.slot[slot]));
   for (size_t i = 0; i < exit.empty_slots.size(); ++i)
-    if (!exit.empty_slots[i]) moved.push_back(kept[i]);
-  const auto own_end = original.cells.begin() + original.num_own_cells;
-  for (auto cell = own_end; cell != original.cells.end(); ++cell)
-    code.push_back(make(Op::LOAD_CLOSURE, layout.slot[*cell]));
-  if (original.passes_first) code.push_back(make(Op::LOAD_FAST, 0));
-  for (auto cell = original.cells.begin(); cell != own_end; ++cell)
-    code.push_back(make(Op::LOAD_CLOSURE, layout.slot[*cell]));
-  for (int slot : moved)
-    if (!original.passes_first || slot != 0) code.push_back(make(Op::LOAD_FAST, slot));
+    if (!exit.empty_slots[i]) code.push_back(make(Op::LOAD_FAST, kept[i]));
+  const size_t end_of_parts = code.size();
   // From here on the resumed function alone holds them (ResumePoint empties the list).
-  for (int slot : moved) code.push_back(make(Op::DELETE_FAST, slot));
-  code.push_back(make(Op::BUILD_LIST, static_cast<int>(original.cells.size() + moved.size())));
+  for (size_t i = first_part; i < end_of_parts; ++i)
+    if (code[i].op == Op::LOAD_FAST) code.push_back(make(Op::DELETE_FAST, code[i].arg));
+  code.push_back(make(Op::BUILD_LIST, static_cast<int>(end_of_parts - first_part)));
   code.push_back(make(Op::CALL, 1));
   code.push_back(make(Op::RETURN_VALUE));
   const Instruction& broken = original.program.code[exit.target > 0 ? exit.target - 1 : 0];
@@ -342,6 +332,14 @@ SlotNames slot_names(PyCodeObject* code) {
   slots.first_free = static_cast<int>(names.size());
   for (std::string& name : string_tuple(attribute(object, "co_freevars").get()))
     names.push_back(std::move(name));
+  return slots;
+}
+
+std::vector<int> parameter_slots(const OriginalCode& original, const EntryPoint& entry) {
+  const std::span<const int> cells = original.own_cells();
+  std::vector<int> slots(cells.begin(), cells.end());
+  slots.insert(slots.end(), entry.locals.begin(), entry.locals.end());
+  std::ranges::sort(slots);
   return slots;
 }
 
@@ -422,16 +420,31 @@ bool falls_into_stub(const Program& original, const std::vector<WayOut>& ways, i
          std::ranges::any_of(ways, [&](const WayOut& way) { return way.from == at && way.to == at + 1; });
 }
 
+// A slot that is deleted here and handed on all the same holds None from then on.
+void append_refill(std::vector<Instruction>& code, const Instruction& deletion, int slot) {
+  for (Instruction added : {symbolic::load_const(PyRef::borrow(Py_None)), make(Op::STORE_FAST, slot)}) {
+    added.line = deletion.line;
+    added.end_line = deletion.end_line;
+    added.handler = deletion.handler;
+    code.push_back(std::move(added));
+  }
+}
+
 // `splits_methods`: an exception may lead back into a loop whose stubs know which slots below it are empty; method loads then
 // leave the same one empty as in captured code.
 ContinuationBody append_original(Program& program, const OriginalCode& original, const EnteredLayout& layout,
                                  const std::vector<WayOut>& ways, bool splits_methods) {
+  std::vector<bool> refilled(original.program.code.size(), false);
+  if (!ways.empty())
+    refilled =
+        symbolic::unread_deletes(reinterpret_cast<PyCodeObject*>(original.code.get()), original.program);
   const int size = static_cast<int>(original.program.code.size());
   ContinuationBody body{std::vector<int>(size + 1), std::vector<int>(size, -1)};
   for (int i = 0; i < size; ++i) {
     body.place[i] = static_cast<int>(program.code.size());
     program.code.push_back(renumbered(original.program, i, layout));
     if (splits_methods) split_method_load(program.code);
+    if (refilled[i]) append_refill(program.code, original.program.code[i], program.code.back().arg);
     if (!falls_into_stub(original.program, ways, i)) continue;
     body.fall_through[i] = static_cast<int>(program.code.size());
     program.code.push_back(make(Op::JUMP, 0));
@@ -450,8 +463,7 @@ void append_makers_of_cells(const OriginalCode& original, const EnteredLayout& l
                             std::vector<Instruction>& code) {
   if (original.num_own_cells == 0) return;
   const int line = code.back().line;
-  for (int i = 0; i < original.num_own_cells; ++i)
-    code.push_back(make(Op::MAKE_CELL, layout.slot[original.cells[i]]));
+  for (int cell : original.own_cells()) code.push_back(make(Op::MAKE_CELL, layout.slot[cell]));
   code.push_back(make(Op::NOP));
   code[code.size() - original.num_own_cells - 2].arg = static_cast<int>(code.size()) - 1;
   for (size_t i = code.size() - original.num_own_cells - 1; i < code.size(); ++i)

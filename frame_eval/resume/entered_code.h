@@ -1,15 +1,17 @@
 // Entered code: the code of a function, entered in the middle with a given stack and given locals.
 //
-// Its parameters are its own cells, the live locals and the stack's items. An argument that is captured by inner functions has a
-// cell's slot, which MAKE_CELL fills: entered code comes in behind that, with the cell itself for argument. A short prologue pushes the stack and jumps to the place; what follows is the original code,
-// slots renumbered, so its line table, its exception table and its loops are the original's. Resume functions
-// are made this way, and so are continuations, which differ in one thing: on each way out of the instruction
-// that they enter at, a stub calls a resume function.
+// Its parameters are its own cells and the live locals, in the order of the original's slots, in which a frame lets go of them at
+// its end, and the stack's items. An argument that is captured by inner functions has a cell's slot, which MAKE_CELL fills:
+// entered code comes in behind that, with the cell itself for argument. A short prologue pushes the stack and jumps to the place;
+// what follows is the original code, slots renumbered, so its line table, its exception table and its loops are the original's.
+// Resume functions are made this way, and so are continuations, which differ in one thing: on each way out of the instruction that
+// they enter at, a stub calls a resume function.
 #pragma once
 
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "symbolic/bytecode/bytecode.h"
@@ -50,14 +52,13 @@ struct OriginalCode {
   int num_plain = 0;               // slots below this are in co_varnames (some may be cells as well)
   std::vector<int> cells;          // slots that are cells, then those that are free variables
   int num_own_cells = 0;           // those that are cells: the function makes them
-  // super() looks for the first argument in the first slot, which cells have in entered code: there it is passed there besides.
-  bool names_super = false, passes_first = false;
-  int first_argument = -1;  // index in `cells` of the one that holds it; -1: none does
+  bool names_super = false;        // super() looks for the first argument in the first slot
   std::vector<symbolic::Loop> loops;
   std::vector<symbolic::LoopCut> cuts;            // what captures have learnt of them (loop_cuts.h)
   std::map<EntryPoint, PyObject*> resume_points;  // borrowed: each takes itself out when it goes
 
   bool is_cell(int slot) const;
+  std::span<const int> own_cells() const { return std::span(cells).first(num_own_cells); }
   // The slot that another code object made of this one has as `slot`; -1: none.
   int slot_of(const SlotNames& other, int slot) const;
 };
@@ -82,6 +83,9 @@ struct CodeOrigin {
 CodeOrigin origin_of(PyCodeObject* code);
 const CodeOrigin* known_origin(PyCodeObject* code);  // null: nobody has asked for it yet
 
+// The slots of the original that entered code has for parameters, ascending: its own cells, and the locals of `entry`.
+std::vector<int> parameter_slots(const OriginalCode& original, const EntryPoint& entry);
+
 // The name of the parameter of entered code for a stack slot.
 std::string stack_parameter(int depth);
 
@@ -104,8 +108,7 @@ struct BrokenCode {
 };
 
 // Entered code for a continuation. `resume(entry)` gives the callable for a way out (a new reference); it is
-// called with the closure's cells, the first argument (see OriginalCode), the function's own cells, the locals and
-// the non-empty stack items.
+// called with a list of the closure's cells, the function's own cells and locals (parameter_slots), and the non-empty stack items.
 using ResumeFactory = PyRef (*)(const std::shared_ptr<OriginalCode>&, const EntryPoint&);
 PyRef make_continuation_code(const std::shared_ptr<OriginalCode>& original, const EntryPoint& entry,
                              const BrokenCode& broken, ResumeFactory resume);

@@ -55,7 +55,6 @@ PyTypeObject* inner_call_type() {
 }  // namespace
 
 PyRef run_frame(const OwnerPtr& owner, WaitingFrame frame, PyRef* locals) {
-  const std::vector<PyRef> cells = cells_freed_last(frame);
   const OwnedArguments owned{frame.arguments.data(), static_cast<Py_ssize_t>(frame.arguments.size()), locals};
   HookScope hook(owner, reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(frame.function.get())), owned);
   PyRef result = PyRef::steal(

@@ -187,28 +187,10 @@ PyRef resume_point(const std::shared_ptr<OriginalCode>& original, const EntryPoi
   return object;
 }
 
-namespace {
-
-const CodeOrigin* origin_of_frame(const WaitingFrame& frame) {
-  return known_origin(reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(frame.function.get())));
-}
-
-}  // namespace
-
 Py_ssize_t first_stack_argument(const WaitingFrame& frame) {
-  const CodeOrigin* origin = origin_of_frame(frame);
+  const CodeOrigin* origin =
+      known_origin(reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(frame.function.get())));
   return origin ? origin->first_stack : 0;
-}
-
-std::vector<PyRef> cells_freed_last(const WaitingFrame& frame) {
-  const CodeOrigin* origin = origin_of_frame(frame);
-  std::vector<PyRef> cells;
-  if (!origin || origin->instructions.empty()) return cells;
-  const OriginalCode& original = *origin->original;
-  size_t argument = original.passes_first;
-  for (int i = 0; i < original.num_own_cells; ++i, ++argument)
-    if (original.cells[i] >= original.num_plain) cells.push_back(PyRef::borrow(frame.arguments.at(argument)));
-  return cells;
 }
 
 bool is_resumption(PyObject* object) { return Py_IS_TYPE(object, resumption_type()); }

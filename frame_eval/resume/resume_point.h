@@ -30,9 +30,6 @@ struct WaitingFrame {
 };
 // A static type, made ready when it is first needed; null, with an error set: it cannot be.
 PyTypeObject* ready(PyTypeObject& type);
-// The frame's own cells that are none of its function's parameters. CPython lets go of these after a frame's locals, entered code
-// has them for its first parameters: who calls it holds them until it is done.
-std::vector<PyRef> cells_freed_last(const WaitingFrame& frame);
 // How many of the arguments of a resume function are cells and locals: the first ones.
 Py_ssize_t first_stack_argument(const WaitingFrame& frame);
 bool is_resumption(PyObject* object);

@@ -83,15 +83,18 @@ Slots live_before(const Instruction& instruction, Slots after) {
   return after;
 }
 
+Slots live_after(const Program& program, int at, const std::vector<Slots>& live) {
+  Slots after(live[at].size(), false);
+  for_each_successor(program, at, [&](int next) { merge(after, live[next]); });
+  return after;
+}
+
 std::vector<Slots> liveness(PyCodeObject* code, const Program& program) {
-  Slots none(static_cast<size_t>(code->co_nlocalsplus), false);
-  std::vector<Slots> live(program.code.size(), none);
+  std::vector<Slots> live(program.code.size(), Slots(static_cast<size_t>(code->co_nlocalsplus), false));
   for (bool changed = true; changed;) {
     changed = false;
     for (int i = count_of(program) - 1; i >= 0; --i) {
-      Slots after = none;
-      for_each_successor(program, i, [&](int next) { merge(after, live[next]); });
-      Slots before = live_before(program.code[i], std::move(after));
+      Slots before = live_before(program.code[i], live_after(program, i, live));
       if (int handler = handler_of(program, i); handler >= 0) merge(before, live[handler]);
       changed |= merge(live[i], before);
     }
@@ -101,17 +104,25 @@ std::vector<Slots> liveness(PyCodeObject* code, const Program& program) {
 
 // ---- which variables are assigned
 
-// `emptied`: slots of which LOAD_FAST_AND_CLEAR may have found nothing, which a STORE_FAST then puts back.
-Slots assigned_after(const Instruction& instruction, Slots assigned, const Slots& emptied) {
-  if (instruction.op == Op::STORE_FAST) assigned[instruction.arg] = !emptied[instruction.arg];
-  if (instruction.op == Op::DELETE_FAST || instruction.op == Op::LOAD_FAST_AND_CLEAR)
-    assigned[instruction.arg] = false;
-  return assigned;
-}
+struct Assignments {
+  const Program& program;
+  std::vector<bool> refilled;  // by instruction: see unread_deletes
+  Slots
+      emptied;  // slots of which LOAD_FAST_AND_CLEAR may have found nothing, which a STORE_FAST then puts back
+
+  Slots after(int at, Slots assigned) const {
+    const Instruction& instruction = program.code[at];
+    if (instruction.op == Op::STORE_FAST) assigned[instruction.arg] = !emptied[instruction.arg];
+    if ((instruction.op == Op::DELETE_FAST && !refilled[at]) || instruction.op == Op::LOAD_FAST_AND_CLEAR)
+      assigned[instruction.arg] = false;
+    return assigned;
+  }
+};
 
 // Before each instruction of the region: the slots that are assigned on every way there from `entry`.
-std::vector<Slots> assigned_in(const Program& program, const std::vector<bool>& region, int entry,
-                               const Slots& bound, const Slots& emptied) {
+std::vector<Slots> assigned_in(const Assignments& assignments, const std::vector<bool>& region, int entry,
+                               const Slots& bound) {
+  const Program& program = assignments.program;
   std::vector<Slots> assigned(program.code.size(), Slots(bound.size(), true));
   std::vector<bool> reached(program.code.size(), false);
   assigned[entry] = bound;
@@ -120,7 +131,7 @@ std::vector<Slots> assigned_in(const Program& program, const std::vector<bool>& 
     changed = false;
     for (int i = 0; i < count_of(program); ++i) {
       if (!region[i] || !reached[i]) continue;
-      const Slots after = assigned_after(program.code[i], assigned[i], emptied);
+      const Slots after = assignments.after(i, assigned[i]);
       auto reach = [&](int next, const Slots& state) {
         if (!reached[next]) reached[next] = changed = true;
         for (size_t slot = 0; slot < state.size(); ++slot)
@@ -140,19 +151,18 @@ std::vector<Slots> assigned_in(const Program& program, const std::vector<bool>& 
   return assigned;
 }
 
-// The slots that an inlined comprehension of the region may find empty and leave empty.
-Slots emptied_in(const Program& program, const std::vector<bool>& region, int entry, const Slots& bound) {
-  Slots emptied(bound.size(), false);
+// Finds the slots that an inlined comprehension of the region may find empty and leave empty.
+void find_emptied(Assignments& assignments, const std::vector<bool>& region, int entry, const Slots& bound) {
+  const Program& program = assignments.program;
   for (bool changed = true; changed;) {
     changed = false;
-    const std::vector<Slots> assigned = assigned_in(program, region, entry, bound, emptied);
+    const std::vector<Slots> assigned = assigned_in(assignments, region, entry, bound);
     for (int i = 0; i < count_of(program); ++i) {
       if (!region[i] || program.code[i].op != Op::LOAD_FAST_AND_CLEAR) continue;
       const int slot = program.code[i].arg;
-      if (!assigned[i][slot] && !emptied[slot]) emptied[slot] = changed = true;
+      if (!assigned[i][slot] && !assignments.emptied[slot]) assignments.emptied[slot] = changed = true;
     }
   }
-  return emptied;
 }
 
 Slots cell_slots(PyCodeObject* code, const Program& program) {
@@ -181,6 +191,14 @@ bool closes_loop(const Program& program, int header, int latch) {
 }
 
 }  // namespace
+
+std::vector<bool> unread_deletes(PyCodeObject* code, const Program& program) {
+  std::vector<bool> unread(program.code.size(), false);
+  const std::vector<Slots> live = liveness(code, program);
+  for (int i = 0; i < count_of(program); ++i)
+    unread[i] = program.code[i].op == Op::DELETE_FAST && !live_after(program, i, live)[program.code[i].arg];
+  return unread;
+}
 
 bool sees_locals(PyCodeObject* code) {
   return names_one_of(code, kFrameGetters) || names_one_of(code, {"vars", "eval", "exec", "dir"});
@@ -365,13 +383,14 @@ std::vector<WayOut> ways_out(PyCodeObject* code, const Program& program, const s
         region[i] && program.code[i].op == Op::STORE_FAST && !live[entry][slot])
       bound_slots[slot] = true;
   const int first = by_exception ? handler_of(program, entry) : entry;
-  const Slots emptied = emptied_in(program, region, first, bound_slots);
-  const std::vector<Slots> assigned = assigned_in(program, region, first, bound_slots, emptied);
+  Assignments assignments{program, unread_deletes(code, program), Slots(bound_slots.size(), false)};
+  find_emptied(assignments, region, first, bound_slots);
+  const std::vector<Slots> assigned = assigned_in(assignments, region, first, bound_slots);
   const std::vector<int> depths = stack_depths(program), handled = handled_exceptions(program);
   const std::vector<bool> reached = reached_in(program, region, first);
   for (int i = 0; i < count_of(program); ++i) {
     if (!reached[i]) continue;
-    const Slots after = assigned_after(program.code[i], assigned[i], emptied);
+    const Slots after = assignments.after(i, assigned[i]);
     for_each_successor(program, i, [&](int next) {
       if (region[next] || depths[next] < 0) return;
       bool known = depths[next] <= depths[entry] && handled[next] <= 0;

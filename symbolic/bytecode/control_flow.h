@@ -40,11 +40,14 @@ int meeting_of(const Program& program, int jump_at);
 // Slots of co_localsplus that may be read from instruction `at` on, by slot.
 std::vector<bool> live_slots(PyCodeObject* code, const Program& program, int at);
 
+// By instruction: whether it deletes a local that is not read again, nor deleted, before it is assigned.
+std::vector<bool> unread_deletes(PyCodeObject* code, const Program& program);
+
 // One way on from the instructions that Python executes after a break.
 struct WayOut {
   int from, to;  // instructions: the last one that Python executes, and the next
-  // co_localsplus slots that hold values at `to`, cells left out. What the region may or may not assign, and nobody reads
-  // before, counts: whoever runs the region puts something into it first.
+  // co_localsplus slots that hold values at `to`, cells left out. What the region may or may not assign or delete, and nobody
+  // reads before, counts: whoever runs the region puts something into it first, and after unread_deletes.
   std::vector<int> locals;
 };
 

@@ -139,6 +139,39 @@ void refuse_write_through_windows(Executor& ex, const graph::Value* target) {
   }
 }
 
+// Eager refuses an operand whose memory is in part where it writes to: found here where their sizes alone say so. What goes element by
+// element may read there what goes to the same place; what moves by an index may not.
+void refuse_partial_overlap(Executor& ex, const OpDef& op, const graph::Value* target,
+                            const std::vector<Arg>& args) {
+  constexpr std::string_view kByIndex[] = {"index_add", "index_copy",  "index_put",
+                                           "scatter",   "scatter_add", "scatter_reduce"};
+  constexpr std::string_view kByElement[] = {"copy", "clamp", "clamp_min", "clamp_max", "pow", "xlogy"};
+  constexpr std::string_view kOfNumbers[] = {"fill", "masked_fill"};
+  const auto is_in = [&](const auto& names) { return std::ranges::find(names, op.name) != std::end(names); };
+  const bool is_pointwise = op.family == graph::Family::kPointwise && !is_in(kOfNumbers);
+  const bool by_index = is_in(kByIndex), by_element = is_pointwise || is_in(kByElement);
+  if (ex.graph().framework != graph::Framework::kTorch || (!by_index && !by_element)) return;
+  const TensorCapture& capture = tensor_capture(ex);
+  graph::SymContext& sym = *ex.graph().sym;
+  const graph::Value* base = base_of(capture, target);
+  const auto bytes = [&](const graph::Value* value) {
+    return sym.hint(value->type.numel()) * runtime::bytes(value->type.dtype);
+  };
+  const auto is_dense = [&](const graph::Value* value) {
+    return graph::is_non_overlapping_and_dense(sym, value->type);
+  };
+  std::vector<Arg> operands(args.begin() + 1, args.end());
+  for_each_value(operands, [&](const graph::Value* read) {
+    if ((read == target && by_element) || base_of(capture, read) != base) return;
+    const int64_t all = bytes(base), written = bytes(target), other = bytes(read);
+    if (written == 0 || other == 0 || written + other <= all) return;  // they may lie beside each other
+    if (!is_dense(base) || !is_dense(target) || !is_dense(read)) return;
+    const bool in_step = by_element && target->type.strides == read->type.strides;
+    if (written != other || (written == all && !in_step))  // of others it would take where they begin
+      break_graph("CD0411", "memory that is read as well");
+  });
+}
+
 // Does a gradient flow into one of the operands? `cuts`: of an operator through which none flows.
 bool any_requires_grad(TensorCapture& capture, std::vector<Arg> args, bool cuts = false) {
   bool any = false;
@@ -340,6 +373,7 @@ std::vector<graph::Value*> append_call(Executor& ex, const OpDef& op, BoundCall 
   const bool any_gradient =
       capture.has_state && any_requires_grad(capture, differentiated, cuts_gradient(op));
   if (in_place) {
+    refuse_partial_overlap(ex, op, std::get<graph::Value*>(call.args.at(0)), call.args);
     note_write(ex, std::get<graph::Value*>(call.args.at(0)));
     refuse_write_to_saved(ex, std::get<graph::Value*>(call.args.at(0)));
     refuse_write_through_windows(ex, std::get<graph::Value*>(call.args.at(0)));

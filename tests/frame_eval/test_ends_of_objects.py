@@ -598,6 +598,82 @@ def popped_of_a_dict(x, log, watch):
     return y
 
 
+def cell_after_locals(x, log, watch):
+    """A cell is let go of after the locals: the reference is gone before what it is to."""
+    item = Item(1)
+    ref = watch(item, "a", log)
+    cdynamo.graph_break()
+
+    def look():
+        return item
+
+    return x + 1
+
+
+def cell_before_locals(x, log, watch, item=None):
+    """An argument has its place among the locals, cell or not."""
+    item = Item(1)
+    ref = watch(item, "a", log)
+    cdynamo.graph_break()
+    other = Item(2)
+    last = watch(other, "b", log)
+
+    def look():
+        return item, x
+
+    cdynamo.graph_break()
+    return x + 1
+
+
+def not_always_deleted(x, log, watch):
+    for n in range(2):
+        made = Item(n)
+        ref = watch(made, n, log)
+        cdynamo.graph_break()
+        if n >= 0:
+            continue
+        del made
+    log.append("end")
+    cdynamo.graph_break()
+    return x + 1
+
+
+def deleted_or_an_exception(x, log, watch):
+    for n in range(3):
+        try:
+            made = Item(n)
+            ref = watch(made, n, log)
+            if n == 1:
+                raise ValueError
+            cdynamo.graph_break()
+            del made
+            log.append("deleted")
+        except ValueError:
+            log.append("caught")
+    log.append("end")
+    cdynamo.graph_break()
+    return x + 1
+
+
+def deleted_and_read(x, log, watch):
+    """It is unbound after it was deleted."""
+    for n in range(3):
+        if n != 1:
+            made = Item(n)
+            ref = watch(made, n, log)
+        try:
+            cdynamo.graph_break()
+            del made
+        except UnboundLocalError:
+            log.append("unbound")
+    log.append("end")
+    cdynamo.graph_break()
+    try:
+        return x + made.v
+    except UnboundLocalError:
+        return x + 1
+
+
 PROGRAMS = [
     held_by_container,
     held_by_container2,
@@ -638,6 +714,11 @@ PROGRAMS = [
     closure_that_nobody_calls,
     popped,
     popped_of_a_dict,
+    cell_after_locals,
+    cell_before_locals,
+    not_always_deleted,
+    deleted_or_an_exception,
+    deleted_and_read,
 ]
 WATCHES = [reference, method, finalizer]
 
