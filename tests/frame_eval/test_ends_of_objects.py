@@ -669,7 +669,7 @@ def deleted_and_read(x, log, watch):
     log.append("end")
     cdynamo.graph_break()
     try:
-        return x + made.v
+        return x + made.v  # noqa: F821
     except UnboundLocalError:
         return x + 1
 
