@@ -44,12 +44,14 @@
 //                                                           reads the result alone
 //   core.unit_strides(Tensor self, int[] strides)           along dims of one element the gradient, a view, has these
 //                                                           strides
-//   core.function(Graph backward, Tensor(a!)[] outputs, Tensor[] inputs, Tensor[] saved, int optional, int[] places)
+//   core.function(Graph backward, Tensor(a!)[] outputs, Tensor[] inputs, Tensor[] saved, int optional, int[] places,
+//                 bool frees)
 //       gives `outputs`, which the forward of a Function of the user has made of `inputs`, cut from them; the gradients
 //       of `inputs` are what `backward` gives for those of `outputs` (zeros for one that does not come), `saved` and the
 //       results. Of the last `optional` of `outputs` it matters which gradients come: `places` says for each set of them
 //       (bit i of its number: the i-th) and each of `inputs`, which result of `backward` is its gradient, or -1. Where there
-//       are other outputs, and no gradient comes for any of these, there is none
+//       are other outputs, and no gradient comes for any of these, there is none. `frees`: eager's backward reads what it
+//       has freed afterwards, and is refused a second time
 //
 // For views, and gone before lowering
 //

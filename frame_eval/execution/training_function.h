@@ -71,6 +71,7 @@ class TrainingFunction : public std::enable_shared_from_this<TrainingFunction> {
     Mask saves_input;        // by input of the function
     Mask elsewhere;          // by group of outputs: none of them is this node's
     bool is_one_group = false, saves_nothing = false;
+    bool frees_nothing = false;  // eager's graph has nothing to free; what this one reads is kept
   };
   struct CompiledBackward {
     graph::Backward plan;

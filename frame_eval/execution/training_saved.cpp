@@ -138,7 +138,8 @@ bool TrainingFunction::release(const NodePart& part, PyObject* node, PyObject* s
   if (forward.freed.empty()) forward.freed = part.elsewhere;
   for (size_t i = 0; i < cotangents.size(); ++i)
     if (cotangents[i] && group_of_output_[i] >= 0) forward.freed[group_of_output_[i]] = true;
-  const bool all = std::find(forward.freed.begin(), forward.freed.end(), false) == forward.freed.end();
+  const bool all = !part.frees_nothing &&
+                   std::find(forward.freed.begin(), forward.freed.end(), false) == forward.freed.end();
   if (all) forward.rest = PyRef();
   if (all || forward.rest) return !all || release_saved_tensors(node);
   return keep_rest(saved, forward);

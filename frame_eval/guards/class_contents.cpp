@@ -28,6 +28,12 @@ PyTypeObject* base_at(PyTypeObject* type, Py_ssize_t i) {
   return reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(type->tp_mro, i));
 }
 
+// No weak reference can be to these. An entry that reads one holds it, or finds it through the class.
+bool is_builtin_container(PyObject* value) {
+  return PyTuple_CheckExact(value) || PyList_CheckExact(value) || PyDict_CheckExact(value) ||
+         PyAnySet_CheckExact(value);
+}
+
 // What makes a value the one that it is. Of descriptors that a class has made for itself (`__dict__`, slots), nothing:
 // there is no other to take their place.
 std::vector<PyRef> parts_of(PyObject* value) {
@@ -41,7 +47,8 @@ std::vector<PyRef> parts_of(PyObject* value) {
     add("fdel");
   } else if (Py_IS_TYPE(value, &PyClassMethod_Type) || Py_IS_TYPE(value, &PyStaticMethod_Type)) {
     add("__func__");
-  } else if (!Py_IS_TYPE(value, &PyGetSetDescr_Type) && !Py_IS_TYPE(value, &PyMemberDescr_Type)) {
+  } else if (!Py_IS_TYPE(value, &PyGetSetDescr_Type) && !Py_IS_TYPE(value, &PyMemberDescr_Type) &&
+             !is_builtin_container(value)) {
     parts.push_back(PyRef::borrow(value));
   }
   PyErr_Clear();

@@ -57,6 +57,8 @@ bool others_are_differentiated(const Node& node, const std::vector<bool>& differ
 // of the program's.
 bool saves_nothing(const Node& node, const std::vector<bool>& differentiated,
                    const std::vector<bool>& own_constant) {
+  static const OpDef* const function = &op("core.function");
+  if (node.op == function) return !Args(node.op->parsed[node.overload], node.args).boolean("frees");
   const Linearity linearity = node.op->core.linearity;
   if (linearity == Linearity::kAll || linearity == Linearity::kAffine) return true;
   const bool is_product = linearity == Linearity::kProduct || linearity == Linearity::kFirst;

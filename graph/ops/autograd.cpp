@@ -113,7 +113,7 @@ std::vector<OpDef> autograd_ops() {
       {.name = "core.function",
        .family = Family::kIndexing,
        .schemas = {"core.function(Graph backward, Tensor(a!)[] outputs, Tensor[] inputs, Tensor[] saved, "
-                   "int optional, int[] places) -> Tensor[]"},
+                   "int optional, int[] places, bool frees) -> Tensor[]"},
        .infer = infer_function,
        .derivative = function_derivative,
        .in_place_variant = false,

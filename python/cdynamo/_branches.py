@@ -54,6 +54,9 @@ class Replay:
         elif tag in ("tuple", "list"):
             for i, item in enumerate(content):
                 self._bind(item, UNKNOWN if made is UNKNOWN else made[i])
+        elif tag == "dict":
+            for key, item in content:
+                self._bind(item, UNKNOWN if made is UNKNOWN else made[self._decode(key)])
 
     def _decode(self, encoded: tuple) -> Any:
         tag, content = encoded

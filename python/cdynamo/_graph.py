@@ -103,8 +103,9 @@ class Graph:
         tag, content = encoded
         if tag == "value":
             self._values[content] = node
-        elif tag in ("tuple", "list"):
-            for i, item in enumerate(content):
+        elif tag in ("tuple", "list", "dict"):
+            items = ((self._decode(key), value) for key, value in content) if tag == "dict" else enumerate(content)
+            for i, item in items:
                 if item[0] in ("value", "tuple", "list"):
                     self._bind(self._add("call_function", "getitem", operator.getitem, (node, i)), item)
 

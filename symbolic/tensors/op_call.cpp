@@ -499,9 +499,12 @@ void UserCall::end(const ValuePtr& result) {
   forget_records(ex_, index_ + 1);
   PyRef record = with_result(ex_, PyList_GET_ITEM(ex_.user_calls(), index_), result);
   // A backend in Python is to make the call. What is recorded inside of another call is forgotten.
-  if (!ex_.state().request.is_native && ex_.state().open_calls == 1)
+  if (!ex_.state().request.is_native && ex_.state().open_calls == 1) {
     if (PyObject* text = unknown_argument(record.get()))
       break_graph("CD0404", absl::StrCat("an argument that graphs do not hold: ", PyUnicode_AsUTF8(text)));
+    if (PyObject* text = unknown_result(record.get()))
+      break_graph("CD0404", absl::StrCat("a result that graphs do not hold: ", PyUnicode_AsUTF8(text)));
+  }
   ended_ = true;
   if (PyList_SetItem(ex_.user_calls(), index_, record.release()) < 0) throw PythonError{};
 }

@@ -2,6 +2,7 @@
 
 #include "symbolic/tensors/array_value.h"
 #include "symbolic/tensors/torch_generator.h"
+#include "symbolic/values/dict.h"
 #include "symbolic/values/sym_int.h"
 #include "symbolic/values/value_tools.h"
 
@@ -36,10 +37,28 @@ PyRef encode_slice(Executor& ex, const ValuePtr& value) {
   return pair("slice", std::move(parts));
 }
 
+// A dict's entries are pairs.
+PyRef encode_result(Executor& ex, const ValuePtr& value) {
+  DictValue* dict = value->type() == &PyDict_Type ? dict_in(value) : nullptr;
+  if (!dict) return encode_value(ex, value);
+  PyRef entries = checked(PyList_New(0));
+  for (const DictValue::Entry& entry : dict->entries(ex)) {
+    if (!entry.value) continue;
+    const PyRef key = encode_value(ex, entry.key), item = encode_value(ex, entry.value);
+    const PyRef both = checked(PyTuple_Pack(2, key.get(), item.get()));
+    if (PyList_Append(entries.get(), both.get()) < 0) throw PythonError{};
+  }
+  return pair("dict", std::move(entries));
+}
+
 PyObject* unknown_part(PyObject* encoded) {
   PyObject *tag = PyTuple_GET_ITEM(encoded, 0), *content = PyTuple_GET_ITEM(encoded, 1);
   const auto has_tag = [tag](const char* name) { return PyUnicode_CompareWithASCIIString(tag, name) == 0; };
   if (has_tag("unknown")) return content;
+  if (has_tag("dict"))
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(content); ++i)
+      for (int part = 0; part < 2; ++part)
+        if (PyObject* text = unknown_part(PyTuple_GET_ITEM(PyList_GET_ITEM(content, i), part))) return text;
   if (!has_tag("tuple") && !has_tag("list") && !has_tag("slice")) return nullptr;
   for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(content); ++i)
     if (PyObject* part = unknown_part(PySequence_Fast_GET_ITEM(content, i))) return part;
@@ -91,8 +110,13 @@ PyObject* unknown_argument(PyObject* record) {
   return nullptr;
 }
 
+PyObject* unknown_result(PyObject* record) {
+  PyObject* result = PyTuple_GET_ITEM(record, 4);
+  return result == Py_None ? nullptr : unknown_part(result);
+}
+
 PyRef with_result(Executor& ex, PyObject* record, const ValuePtr& result) {
-  PyRef encoded = result ? encode_value(ex, result) : PyRef::borrow(Py_None);
+  PyRef encoded = result ? encode_result(ex, result) : PyRef::borrow(Py_None);
   return checked(PyTuple_Pack(5, PyTuple_GET_ITEM(record, 0), PyTuple_GET_ITEM(record, 1),
                               PyTuple_GET_ITEM(record, 2), PyTuple_GET_ITEM(record, 3), encoded.get()));
 }

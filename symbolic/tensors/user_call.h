@@ -18,7 +18,7 @@
 //     ("int", (text, hint))    an int over size symbols: "4*s0 + 1", and its value in this call
 //     ("tuple", [encoded...])  also torch.Size and namedtuples
 //     ("list", [encoded...])
-//     ("dict", [(encoded key, encoded value)...])
+//     ("dict", [(encoded key, encoded value)...])   of a result alone
 //     ("slice", (start, stop, step))   each encoded
 //     ("unknown", text)        an object that has no such form; text describes it
 //
@@ -33,6 +33,8 @@ namespace cdynamo::symbolic {
 PyRef encode_value(Executor& ex, const ValuePtr& value);
 // Of a record, the text of an argument, or of a part of one, that is "unknown"; borrowed. Null: there is none.
 PyObject* unknown_argument(PyObject* record);
+// The same of its result.
+PyObject* unknown_result(PyObject* record);
 // A record without a result, for Executor::record_user_call.
 PyRef make_user_call(Executor& ex, const char* kind, PyObject* target, const CallArgs& args);
 // The record with its result filled in. Records are replaced in the list, not changed.

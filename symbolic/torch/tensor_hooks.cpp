@@ -239,7 +239,7 @@ const Node* append_hook(Executor& ex, Value* value, Value* grad_output, Value* g
   append_call(ex, graph::op("core.function"),
               {.overload = 0,
                .args = {std::move(backward.graph), values, values, std::move(backward.saved), graph::Sym(0),
-                        std::vector<graph::Sym>{}}});
+                        std::vector<graph::Sym>{}, false}});
   const Node* hook = nodes.back().get();
   if (uses.first) nodes.splice(std::next(uses.made), nodes, std::next(last));
   return hook;

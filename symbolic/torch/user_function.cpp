@@ -156,8 +156,8 @@ void note_history(Executor& ex, Value* output) {
     if (base == output) const_cast<Value*>(view)->requires_grad = true;
 }
 
-// leave_backward(grad_outputs, outputs, inputs, gradients, optional, places): the gradients of these inputs of the
-// Function, in terms of the grad_outputs of these outputs; the last two are those of core.function.
+// leave_backward(grad_outputs, outputs, inputs, gradients, optional, places, frees): the gradients of these inputs of the
+// Function, in terms of the grad_outputs of these outputs; the last three are those of core.function.
 ValuePtr leave_backward(Executor& ex, PyObject*, const CallArgs& args) {
   TensorCapture& capture = tensor_capture(ex);
   const std::vector<Value*> grad_outputs = gradients_of(ex, args.positional.at(0)),
@@ -168,6 +168,7 @@ ValuePtr leave_backward(Executor& ex, PyObject*, const CallArgs& args) {
   std::vector<graph::Sym> places;
   for (const ValuePtr& place : items_of(ex, args.positional.at(5)))
     places.emplace_back(PyLong_AsLongLong(constant_object(place)));
+  const bool frees = constant_object(args.positional.at(6)) == Py_True;
   const size_t begin = capture.backward_begins.back();
   capture.backward_begins.pop_back();
   ex.leave_isolated_region();
@@ -176,7 +177,7 @@ ValuePtr leave_backward(Executor& ex, PyObject*, const CallArgs& args) {
   append_call(ex, graph::op("core.function"),
               {.overload = 0,
                .args = {std::move(backward.graph), outputs, inputs, std::move(backward.saved), optional,
-                        std::move(places)}});
+                        std::move(places), frees}});
   for (Value* output : outputs) note_history(ex, output);
   return ex.none();
 }

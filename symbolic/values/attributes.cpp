@@ -1,6 +1,8 @@
 #include "symbolic/values/attributes.h"
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "symbolic/capture/executor_state.h"
 #include "symbolic/capture/value_factories.h"
 #include "symbolic/interop/cached_function.h"
 #include "symbolic/values/builtin_method.h"
@@ -56,6 +58,32 @@ ValuePtr tuple_field(Executor& ex, PyObject* descriptor, const ValuePtr& self) {
 }
 
 ValuePtr class_entry(Executor& ex, PyObject* object) { return ex.wrap(object, class_entry_source(object)); }
+
+// The name that the class, which a function has made, or a base of it has the object by; null: no class of that kind does.
+PyRef name_in_made_class(PyTypeObject* cls, PyObject* object) {
+  if (!Py_IS_TYPE(cls, &PyType_Type) || !PyType_HasFeature(cls, Py_TPFLAGS_HEAPTYPE)) return {};
+  const char* where = PyUnicode_AsUTF8(reinterpret_cast<PyHeapTypeObject*>(cls)->ht_qualname);
+  if (!where) throw PythonError{};
+  if (!absl::StrContains(where, "<locals>") || !cls->tp_mro) return {};
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(cls->tp_mro); ++i) {
+    const PyRef entries = own_entries(reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(cls->tp_mro, i)));
+    PyObject *name, *entry;
+    for (Py_ssize_t at = 0; PyDict_Next(entries.get(), &at, &name, &entry);)
+      if (entry == object) return PyRef::borrow(name);
+  }
+  return {};
+}
+
+// Data. What a class that comes and goes holds, and no weak reference can be to, is found through the class: it dies with that.
+ValuePtr data_of_class(Executor& ex, PyObject* object, PyTypeObject* owner) {
+  PyObject* cls = reinterpret_cast<PyObject*>(owner);
+  const bool is_held = PyObject_IS_GC(object) && !PyType_SUPPORTS_WEAKREFS(Py_TYPE(object));
+  const bool is_captured =
+      ex.state().made_classes.own.contains(cls);  // it stands for one that no graph hands out
+  const PyRef name = is_held && !is_captured ? name_in_made_class(owner, object) : PyRef();
+  if (!name) return class_entry(ex, object);
+  return ex.wrap(object, attribute_source(constant_source(cls), name.get()));
+}
 
 ValuePtr bind_property(Executor& ex, PyObject* descriptor, const ValuePtr& self) {
   PyRef getter = checked(PyObject_GetAttrString(descriptor, "fget"));
@@ -119,7 +147,7 @@ ValuePtr bind_descriptor(Executor& ex, PyObject* descriptor, const ValuePtr& sel
     ValuePtr function = constant_value(ex, descriptor);
     return self ? make_bound_method(ex, function, self) : function;
   }
-  if (!kind->tp_descr_get) return class_entry(ex, descriptor);
+  if (!kind->tp_descr_get) return data_of_class(ex, descriptor, owner);
   if (kind == &PyStaticMethod_Type) return class_entry(ex, wrapped_function(descriptor, kind).get());
   if (kind == &PyClassMethod_Type) {
     PyRef wrapped = wrapped_function(descriptor, kind);

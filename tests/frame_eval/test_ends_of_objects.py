@@ -760,3 +760,29 @@ def test_looking_for_ends_gives_no_object_a_dict():
         return outer.func is function, outer.args
 
     assert cdynamo.optimize(f)(print) == (True, (1, 2))
+
+
+def test_what_a_class_that_is_made_inside_holds_dies_with_it():
+    def f(log):
+        def told():
+            try:
+                yield 1
+            finally:
+                log.append("closed")
+
+        generator = told()
+        next(generator)
+
+        class Own:
+            items = []
+
+        Own.items.append(generator)
+        cdynamo.graph_break()
+        return log
+
+    gc.collect()
+    for run in (f, cdynamo.optimize(f)):
+        for _ in range(5):  # a class may lie where another one was
+            log = run([])
+            gc.collect()  # a class is in a cycle
+            assert log == ["closed"]

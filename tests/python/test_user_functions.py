@@ -561,3 +561,89 @@ def test_what_a_backward_reads_is_called_otherwise_than_what_it_computes(before)
         return Scaled.apply(x)
 
     check(f, leaf(3))
+
+
+class Keeps(Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.sine = x.sin()
+        return ctx.sine * 2
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * ctx.sine
+
+
+class Frees(Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x.sin()
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * (2 + len(ctx.saved_tensors))
+
+
+class SavesForNothing(Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x.sin()
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * 2
+
+
+@pytest.mark.parametrize("before", [torch.Tensor.view_as, torch.Tensor.add, torch.Tensor.mul])
+@pytest.mark.parametrize("function", [RoundStraightThrough, Keeps, Frees, SavesForNothing])
+def test_a_second_backward_is_refused_where_saved_tensors_are_read(function, before):
+    def f(x):
+        y = function.apply(before(x, x))
+        cdynamo.graph_break()
+        for _ in range(3):
+            y.sum().backward()
+        return x.grad
+
+    ends = []
+    for run in (f, cdynamo.optimize(f)):
+        x = torch.arange(3.0, requires_grad=True)
+        try:
+            ends.append(run(x))
+        except RuntimeError as error:
+            ends.append(str(error))
+    if isinstance(ends[0], str):
+        assert ends[0] == ends[1]
+    else:
+        assert_close(ends[1], ends[0])
+
+
+@pytest.mark.parametrize("backend", ["native", "eager"])
+def test_a_dict_as_the_result_of_a_call(backend):
+    class Parts(Function):
+        @staticmethod
+        def forward(ctx, x):
+            return {"sum": x.sum(), 3: x * 2}
+
+    def f(x):
+        parts = Parts.apply(x)
+        return parts["sum"] + parts[3], parts[3] * 2
+
+    x = torch.arange(6.0).view(2, 3)
+    for got, expected in zip(cdynamo.optimize(f, backend=backend, fullgraph=True)(x), f(x)):
+        assert_close(got, expected)
+
+
+def test_a_result_that_graphs_do_not_hold():
+    class Boxed(Function):
+        @staticmethod
+        def forward(ctx, x):
+            return {x + 1}, x
+
+    def f(x):
+        (y,), z = Boxed.apply(x * 2)
+        return y * 2 + z
+
+    x = torch.arange(3.0)
+    for backend in ("native", "eager"):
+        assert_close(cdynamo.optimize(f, backend=backend)(x), f(x))

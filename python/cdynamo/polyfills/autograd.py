@@ -66,6 +66,7 @@ class FunctionContext:
         self.non_differentiable = ()
         self.dirty = ()
         self.materialize_grads = True
+        self.reads_saved = False
 
     def save_for_backward(self, *tensors):
         for tensor in tensors:
@@ -87,6 +88,7 @@ class FunctionContext:
 
     @property
     def saved_tensors(self):
+        self.reads_saved = True
         return self.to_save
 
     def __getattr__(self, name):
@@ -184,7 +186,7 @@ def differentiate_function(cls, ctx, args, results, items):
             runs.append([None] * len(args))
         else:
             runs.append(gradients_of(cls, ctx, args, [grad_output_of(ctx, x, outputs, pending) for x in items]))
-    leave_backward_of_sets(grad_outputs, tuple(outputs), args, runs, optional)
+    leave_backward_of_sets(grad_outputs, tuple(outputs), args, runs, optional, ctx.reads_saved)
 
 
 # What takes None for a gradient is captured once for each set of gradients that may come.
@@ -202,7 +204,7 @@ def sets_of_gradients(grad_outputs, optional):
     ]
 
 
-def leave_backward_of_sets(grad_outputs, outputs, args, runs, optional):
+def leave_backward_of_sets(grad_outputs, outputs, args, runs, optional, frees=False):
     """leave_backward, with what each run gives for each of the arguments, a gradient or None."""
     reached = [i for i in range(len(args)) if any(grads[i] is not None for grads in runs)]
     places, gradients = [], []
@@ -212,7 +214,7 @@ def leave_backward_of_sets(grad_outputs, outputs, args, runs, optional):
             if grads[i] is not None:
                 gradients.append(grads[i])
     inputs = tuple([args[i] for i in reached])
-    leave_backward(grad_outputs, outputs, inputs, tuple(gradients), optional, tuple(places) if optional else ())
+    leave_backward(grad_outputs, outputs, inputs, tuple(gradients), optional, tuple(places) if optional else (), frees)
 
 
 def gradients_of(cls, ctx, args, grad_outputs):

@@ -63,10 +63,10 @@ def enter_backward(tensors, is_hook=False):
     raise AssertionError
 
 
-def leave_backward(grad_outputs, outputs, inputs, gradients, optional, places):
+def leave_backward(grad_outputs, outputs, inputs, gradients, optional, places, frees):
     """The gradients of `inputs`, in terms of the grad_outputs of `outputs`, are these from here on.
 
-    `optional`, `places`: those of core.function (graph/core.h).
+    `optional`, `places`, `frees`: those of core.function (graph/core.h).
     """
     raise AssertionError
 
