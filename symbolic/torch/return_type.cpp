@@ -29,7 +29,7 @@ ValuePtr ReturnTypeValue::get_attribute(Executor& ex, PyObject* name) {
         (static_cast<size_t>(member->offset) - offsetof(PyTupleObject, ob_item)) / sizeof(PyObject*);
     if (index < tuple_->size(ex)) return tuple_->item(ex, index);
   }
-  return tuple_->get_attribute(ex, name);
+  return attribute_of_kind_of_tuple(ex, shared_from_this(), *tuple_, name);
 }
 
 RecipePtr ReturnTypeValue::recipe(Executor& ex) {

@@ -59,7 +59,7 @@ ValuePtr SizeValue::get_attribute(Executor& ex, PyObject* name) {
     method->items = tuple_->items(ex);
     return method;
   }
-  return tuple_->get_attribute(ex, name);
+  return attribute_of_kind_of_tuple(ex, shared_from_this(), *tuple_, name);
 }
 
 ValuePtr SizeValue::get_item(Executor& ex, const ValuePtr& key) {

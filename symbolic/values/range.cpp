@@ -157,7 +157,6 @@ PyRef RangeValue::hash_key(Executor& ex) { return materialize(ex); }
 RecipePtr RangeValue::recipe(Executor& ex) {
   if (recipe_) return recipe_;
   if (source) return recipe_ = source_recipe(source);
-  if (auto constant = as_constant()) return recipe_ = make_recipe(RecipeKind::kConstant, constant->get());
   return recipe_ = call_recipe(reinterpret_cast<PyObject*>(&PyRange_Type),
                                {make_int(ex, start_)->recipe(ex), make_int(ex, stop_)->recipe(ex),
                                 ex.constant_int(step_)->recipe(ex)});

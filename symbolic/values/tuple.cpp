@@ -83,6 +83,11 @@ constexpr BuiltinMethodRow kTupleMethods[] = {
 };
 }  // namespace
 
+ValuePtr attribute_of_kind_of_tuple(Executor& ex, const ValuePtr& self, TupleValue& items, PyObject* name) {
+  if (auto method = find_builtin_method(items.shared_from_this(), name, kTupleMethods)) return method;
+  return builtin_attribute(ex, self, name);
+}
+
 ValuePtr TupleValue::get_attribute(Executor& ex, PyObject* name) {
   if (auto method = find_builtin_method(shared_from_this(), name, kTupleMethods)) return method;
   return builtin_attribute(ex, shared_from_this(), name);

@@ -53,5 +53,7 @@ std::shared_ptr<TupleValue> new_tuple(std::vector<ValuePtr> items);
 ValuePtr new_constant_tuple(PyRef object, std::vector<ValuePtr> items);
 // The tuple in a value: the value itself, or the storage of an instance of a subclass; null for others.
 TupleValue* tuple_in(const ValuePtr& value);
+// Of an instance of a subclass that C implements: tuple's methods are those of `items`, all else is its own.
+ValuePtr attribute_of_kind_of_tuple(Executor& ex, const ValuePtr& self, TupleValue& items, PyObject* name);
 
 }  // namespace cdynamo::symbolic

@@ -27,6 +27,8 @@ PATIENT_SECONDS = 20  # of what was fast enough once: the machine may do somethi
 # says nothing.
 PAST_HISTORY = re.compile(r"\.data\b|from_numpy|\.numpy\(\)|\bvmap\(")
 
+HALF = re.compile(r"\b(bfloat16|float16|half)\b")
+
 ROUNDINGS = 20
 # Methods of torch.Tensor.
 INEXACT = ("cos", "exp", "log", "mean", "norm", "sigmoid", "sin", "softmax", "sqrt", "std", "sum", "tanh")
@@ -199,8 +201,13 @@ def mismatch(program: Program, backend: str, expected: list[dict] | None = None)
         if compare.refused(plain) or compare.lost_a_hook(ours) or compare.met_no_derivative(ours):
             return None
         found = compare.difference(ours, plain)
-        if found and found.startswith("gradients") and PAST_HISTORY.search(program.source):
-            return None  # a compiled backward may compute again from what was written to, where eager has saved something else
+        if found and found.startswith("gradients"):
+            # A compiled backward may compute again from what was written to, where eager has saved something else, and equal casts
+            # are one: what comes to them is added before it is rounded.
+            if PAST_HISTORY.search(program.source):
+                return None
+            if HALF.search(program.source) and compare.same(ours["gradients"], plain["gradients"], 0.02):
+                return None
         if found:
             return f"call {i}: {found}" if is_determined(program) else None
     return None

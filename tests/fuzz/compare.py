@@ -178,18 +178,18 @@ def text(x: Any) -> str:
     return words(repr(x))
 
 
-def same(a: Any, b: Any) -> bool:
+def same(a: Any, b: Any, relative: float = 1e-4) -> bool:
     """Equal, floats up to the rounding of sums in another order."""
     if type(a) is float and type(b) is float:
-        return a == b or (math.isnan(a) and math.isnan(b)) or abs(a - b) <= 1e-3 + 1e-4 * max(abs(a), abs(b))
+        return a == b or (math.isnan(a) and math.isnan(b)) or abs(a - b) <= 1e-3 + relative * max(abs(a), abs(b))
     if type(a) is not type(b):
         return False
     if isinstance(a, (tuple, list)):
-        return len(a) == len(b) and all(map(same, a, b))
+        return len(a) == len(b) and all(same(x, y, relative) for x, y in zip(a, b))
     if isinstance(a, complex):
-        return same(a.real, b.real) and same(a.imag, b.imag)
+        return same(a.real, b.real, relative) and same(a.imag, b.imag, relative)
     if isinstance(a, str):
-        return a == b or (FLOAT.sub("", a) == FLOAT.sub("", b) and same(floats(a), floats(b)))
+        return a == b or (FLOAT.sub("", a) == FLOAT.sub("", b) and same(floats(a), floats(b), relative))
     return a == b
 
 

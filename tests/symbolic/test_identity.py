@@ -162,3 +162,16 @@ def test_a_list_that_holds_itself_as_an_array():
             return str(error)
 
     assert cdynamo.optimize(program)([(1, 2), {}]) == program([(1, 2), {}])
+
+
+def test_ranges_are_made_by_each_call():
+    cdynamo.config.keep_empty_graphs = True
+
+    def program():
+        made = range(3)
+        return made, made, range(3)
+
+    fast = cdynamo.optimize(program)
+    first, second = fast(), fast()
+    assert first == program() and first[0] is first[1] and first[0] is not first[2]
+    assert first[0] is not second[0]

@@ -848,3 +848,27 @@ def test_named_results_are_made_of_sequences():
         assert torch.equal(ours.values, eagers.values) and torch.equal(ours.indices, eagers.indices)
     with pytest.raises(TypeError):
         cdynamo.optimize(lambda x: torch.return_types.sort((x,)))(x)
+
+
+KINDS_OF_TUPLES = {
+    "shape": lambda x: x.shape,
+    "slice": lambda x: x.shape[:1],
+    "sum": lambda x: x.shape + (1,),
+    "stride": lambda x: x.stride(),
+    "named result": lambda x: x.sort(),
+}
+
+
+@pytest.mark.parametrize("name", KINDS_OF_TUPLES)
+def test_kinds_of_tuples_have_their_own_class(name):
+    def f(x):
+        made = KINDS_OF_TUPLES[name](x)
+        named = made.__class__, type(made), torch.typename(made), made.__class__.__name__
+        called = (made.__len__(), type(made.__mul__(1)))
+        if name != "named result":  # its items are tensors
+            called += made.__eq__((2,)), made.count(1), made.__contains__(2)
+        return x * 2, named, called
+
+    x = torch.ones(2, 3)
+    got, expected = cdynamo.optimize(f, fullgraph=True)(x), f(x)
+    assert got[1:] == expected[1:]
