@@ -10,8 +10,10 @@
 #include "symbolic/frames/generators.h"
 #include "symbolic/interop/finalizers.h"
 #include "symbolic/tensors/array_value.h"
+#include "symbolic/values/iterator.h"
 #include "symbolic/values/list.h"
 #include "symbolic/values/made_weak_reference.h"
+#include "symbolic/values/partial.h"
 #include "symbolic/values/tuple.h"
 #include "symbolic/values/user_object.h"
 #include "symbolic/values/value_tools.h"
@@ -109,8 +111,11 @@ class KeptLocals {
     return list_in(value) || tuple_in(value) || dict_in(value);
   }
 
-  // Of a container or a new object; empty for anything else.
+  // Of a container, a new object, or what refers to others as an iterator does; empty for anything else.
   std::vector<ValuePtr> items_of(const ValuePtr& holder) {
+    if (auto* iterator = dynamic_cast<IteratorValue*>(holder.get())) return iterator->held();
+    if (auto* partial = dynamic_cast<PartialValue*>(holder.get())) return partial->held();
+    if (auto* method = dynamic_cast<BoundMethodValue*>(holder.get())) return {method->self()};
     if (ListValue* list = list_in(holder)) return list->items(ex_);
     if (TupleValue* tuple = tuple_in(holder)) return tuple->items(ex_);
     std::vector<ValuePtr> values;

@@ -81,6 +81,7 @@ ValuePtr call_apply(Executor& ex, PyObject*, const CallArgs& args) {
       return result;
     } catch (const PythonRaise&) {
       if (scope.in_backward()) refuse_function("whose backward raises");
+      if (calls_forward) refuse_function("whose forward raises");
       throw;
     }
   });

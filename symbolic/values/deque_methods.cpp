@@ -237,6 +237,7 @@ class DequeIterator final : public IteratorValue {
     --left_;
     return deque.item(ex, at);
   }
+  std::vector<ValuePtr> held() const override { return {deque_}; }
   RecipePtr make_recipe_now(Executor& ex) override {
     DequeValue& deque = *deque_in(deque_);
     if (deque.is_filled_later()) break_graph("CD0211", "an iterator over a deque that was made or changed");

@@ -4,8 +4,11 @@
 
 #include "symbolic/capture/executor_state.h"
 #include "symbolic/capture/value_factories.h"
+#include "symbolic/frames/functions.h"
 #include "symbolic/values/class_value.h"
+#include "symbolic/values/iterator.h"
 #include "symbolic/values/list.h"
+#include "symbolic/values/partial.h"
 #include "symbolic/values/set.h"
 #include "symbolic/values/tuple.h"
 #include "symbolic/values/user_object.h"
@@ -24,6 +27,10 @@ bool HolderSearch::is_in(const ValuePtr& holder) {
   if (auto* list = dynamic_cast<ListValue*>(holder.get()))
     return is_in_any(list->known_items()) || is_in_any(list->known_appended());
   if (auto* set = dynamic_cast<SetValue*>(holder.get())) return is_in_any(set->inserted_items());
+  if (auto* iterator = dynamic_cast<IteratorValue*>(holder.get())) return is_in_any(iterator->held());
+  if (auto* partial = dynamic_cast<PartialValue*>(holder.get())) return is_in_any(partial->held());
+  if (auto* method = dynamic_cast<BoundMethodValue*>(holder.get()))
+    return is_in(method->self()) || is_in(method->function());
   if (is_in_any(held_in_cells(ex_, holder)) || is_in_any(held_by_generator(holder))) return true;
   auto* tuple = dynamic_cast<TupleValue*>(holder.get());
   return tuple && !tuple->source && is_in_any(tuple->items(ex_));

@@ -100,6 +100,9 @@ class SequenceIterator final : public IteratorValue {
       exhausted_ = true;
     return item;
   }
+  std::vector<ValuePtr> held() const override {
+    return exhausted_ ? std::vector<ValuePtr>() : std::vector<ValuePtr>{sequence_};
+  }
   RecipePtr make_recipe_now(Executor& ex) override {
     // Made before the changes are written back, it would count the old items.
     ListValue* list = list_in(sequence_);
@@ -133,6 +136,9 @@ class ReversedIterator final : public IteratorValue {
     left_ = 0;
     exhausted_ = true;
     return nullptr;
+  }
+  std::vector<ValuePtr> held() const override {
+    return left_ == 0 ? std::vector<ValuePtr>() : std::vector<ValuePtr>{sequence_};
   }
   RecipePtr make_recipe_now(Executor& ex) override {
     // Made before the changes are written back, or after the list has grown, it would start from another end.
@@ -189,6 +195,7 @@ class ReversedDictIterator final : public IteratorValue {
     if (exhausted_) return nullptr;
     return item_of(ex, dict, entries_[--left_].key, kind_);
   }
+  std::vector<ValuePtr> held() const override { return {of_, dict_}; }
   RecipePtr make_recipe_now(Executor& ex) override {
     require_as_it_was(*dict_in(dict_), version_);
     RecipePtr fresh = call_recipe(type_object(&PyReversed_Type), {of_->recipe(ex)});
@@ -233,6 +240,7 @@ class DictIterator final : public IteratorValue {
     if (exhausted_) return nullptr;
     return item_of(ex, dict, entries_[position_++].key, kind_);
   }
+  std::vector<ValuePtr> held() const override { return {dict_}; }
   RecipePtr make_recipe_now(Executor& ex) override {
     require_as_it_was(*dict_in(dict_), version_);
     RecipePtr view = DictViewValue(dict_, kind_).recipe(ex);
@@ -270,6 +278,7 @@ class SetIterator final : public IteratorValue {
     exhausted_ = position_ >= items_.size();
     return exhausted_ ? nullptr : items_[position_++];
   }
+  std::vector<ValuePtr> held() const override { return {set_}; }
   RecipePtr make_recipe_now(Executor& ex) override {
     if (is_filled_later(*set_in(set_)) || set_in(set_)->version() != version_)
       break_graph("CD0211", "an iterator over a set that was changed");
@@ -299,6 +308,7 @@ class EnumerateIterator final : public IteratorValue {
     count_ = binary_operation(ex, kNbAdd, count_, ex.constant_int(1));
     return pair;
   }
+  std::vector<ValuePtr> held() const override { return {iterator_}; }
   RecipePtr make_recipe_now(Executor& ex) override {
     return call_recipe(type_object(&PyEnum_Type), {iterator_->recipe(ex), count_->recipe(ex)});
   }
@@ -339,6 +349,7 @@ class ZipIterator final : public IteratorValue {
     }
     return new_tuple(std::move(items));
   }
+  std::vector<ValuePtr> held() const override { return iterators_; }
   RecipePtr make_recipe_now(Executor& ex) override {
     return call_recipe(strict_ ? strict_zip() : type_object(&PyZip_Type), recipes_of(ex, iterators_));
   }
@@ -372,6 +383,11 @@ class MapIterator final : public IteratorValue {
     }
     return call_or_end(ex, function_, args);
   }
+  std::vector<ValuePtr> held() const override {
+    std::vector<ValuePtr> all = iterators_;
+    all.push_back(function_);
+    return all;
+  }
   RecipePtr make_recipe_now(Executor& ex) override {
     std::vector<RecipePtr> arguments = recipes_of(ex, iterators_);
     arguments.insert(arguments.begin(), function_->recipe(ex));
@@ -398,6 +414,7 @@ class FilterIterator final : public IteratorValue {
     }
     return nullptr;
   }
+  std::vector<ValuePtr> held() const override { return {function_, iterator_}; }
   RecipePtr make_recipe_now(Executor& ex) override {
     return call_recipe(type_object(&PyFilter_Type), {function_->recipe(ex), iterator_->recipe(ex)});
   }
@@ -419,6 +436,7 @@ class CallableIterator final : public IteratorValue {
     callable_ = nullptr;
     return nullptr;
   }
+  std::vector<ValuePtr> held() const override { return {callable_, sentinel_}; }
   RecipePtr make_recipe_now(Executor& ex) override {
     if (!callable_) break_graph("CD0211", "an exhausted iter(callable, sentinel)");
     return call_recipe(library_object("builtins", "iter"), {callable_->recipe(ex), sentinel_->recipe(ex)});

@@ -15,6 +15,8 @@ class IteratorValue : public SymbolicValue {
   std::optional<bool> truth(Executor&) override { return true; }
   std::optional<std::vector<ValuePtr>> unpack(Executor& ex) override;
   RecipePtr recipe(Executor& ex) override;
+  // What CPython's refers to; nothing once it is exhausted, where it lets go then. May be null in part.
+  virtual std::vector<ValuePtr> held() const { return {}; }
 
  protected:
   virtual RecipePtr make_recipe_now(Executor& ex) = 0;

@@ -46,6 +46,14 @@ ValuePtr make_partial(Executor& ex, const CallArgs& args) {
   return std::make_shared<PartialValue>(function, std::move(rest.positional), keywords);
 }
 
+std::vector<ValuePtr> PartialValue::held() const {
+  std::vector<ValuePtr> all = positional_;
+  all.push_back(function_);
+  all.push_back(keywords_);
+  for (const auto& [name, value] : attributes_) all.push_back(value);
+  return all;
+}
+
 CallArgs PartialValue::bound(Executor& ex) const {
   CallArgs bound{.positional = positional_, .keywords = {}};
   for (const DictValue::Entry& entry : dict_in(keywords_)->entries(ex))

@@ -20,7 +20,8 @@ class PartialValue final : public SymbolicValue {
   RecipePtr recipe(Executor& ex) override;
 
   CallArgs bound(Executor& ex) const;
-  PyRef object;  // the live partial, where there is one
+  std::vector<ValuePtr> held() const;  // the function, its arguments and the dict of its keywords
+  PyRef object;                        // the live partial, where there is one
 
  private:
   ValuePtr function_;

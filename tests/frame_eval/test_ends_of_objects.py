@@ -3,6 +3,7 @@ graph breaks lie between: held by locals, containers, stacks and closures."""
 
 from __future__ import annotations
 
+import functools
 import gc
 import importlib
 import sys
@@ -674,6 +675,51 @@ def deleted_and_read(x, log, watch):
         return x + 1
 
 
+def held_by_an_iterator(x, log, watch):
+    item = Item(1)
+    REFERENCES.append(watch(item, "a", log))
+    items = iter((item, 1))
+    del item
+    log.append("held")
+    y = x + next(items).v
+    log.append("end")
+    return y
+
+
+def held_by_a_zip(x, log, watch):
+    item = Item(1)
+    REFERENCES.append(watch(item, "a", log))
+    items = zip([1], map(lambda it: it.v, [item]))
+    del item
+    log.append("held")
+    y = x + next(items)[1]
+    log.append("end")
+    return y
+
+
+def held_by_a_partial(x, log, watch):
+    item = Item(1)
+    REFERENCES.append(watch(item, "a", log))
+    call = functools.partial(Item.bump, item)
+    del item
+    log.append("held")
+    y = x + call()
+    del call
+    log.append("end")
+    return y
+
+
+def held_by_a_method(x, log, watch):
+    item = Item(1)
+    REFERENCES.append(watch(item, "a", log))
+    call = item.bump
+    del item
+    log.append("held")
+    y = x + call()
+    log.append("end")
+    return y
+
+
 PROGRAMS = [
     held_by_container,
     held_by_container2,
@@ -719,6 +765,10 @@ PROGRAMS = [
     not_always_deleted,
     deleted_or_an_exception,
     deleted_and_read,
+    held_by_an_iterator,
+    held_by_a_zip,
+    held_by_a_partial,
+    held_by_a_method,
 ]
 WATCHES = [reference, method, finalizer]
 
@@ -786,3 +836,26 @@ def test_what_a_class_that_is_made_inside_holds_dies_with_it():
             log = run([])
             gc.collect()  # a class is in a cycle
             assert log == ["closed"]
+
+
+def test_a_generator_that_an_iterator_holds_is_not_closed():
+    def f(x, log):
+        def told():
+            try:
+                yield 1
+            finally:
+                log.append("closed")
+
+        generator = told()
+        next(generator)
+        items = iter((generator, x))
+        del generator
+        made = [1]
+        log.extend(each for each in made)
+        return x + 1
+
+    for run in (f, cdynamo.optimize(f)):
+        for _ in range(2):
+            log = []
+            run(np.ones(2), log)
+            assert log == [1, "closed"]

@@ -426,6 +426,16 @@ def test_strides_of_dims_of_size_one():
 
 
 NUMBERS = torch.arange(100.0)
+
+
+def test_strides_of_what_is_empty():
+    def f(x):
+        return [y.stride() for y in (x * 1j, x.cfloat(), (x * 1j).real, (x + 1j).exp(), torch.view_as_real(x * 1j))]
+
+    for x in (torch.zeros(0, 3).T, torch.zeros(0, 2, 3).permute(2, 0, 1)):
+        assert cdynamo.optimize(f)(x) == f(x), (x.shape, x.stride())
+
+
 OF_SIZE_ONE = [NUMBERS.as_strided(*laid) for laid in (
     ((1, 2), (1, 17)), ((17, 1), (1, 17)), ((1, 17), (17, 1)), ((17, 1, 2), (1, 17, 17)), ((17, 2, 1), (1, 17, 1)),
     ((2, 1, 2), (1, 2, 34)), ((1, 2, 17), (1, 34, 2)), ((1, 1), (1, 17)), ((2, 1), (17, 50)), ((1, 2, 1, 3), (3, 20, 1, 1)),

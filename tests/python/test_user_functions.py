@@ -647,3 +647,23 @@ def test_a_result_that_graphs_do_not_hold():
     x = torch.arange(3.0)
     for backend in ("native", "eager"):
         assert_close(cdynamo.optimize(f, backend=backend)(x), f(x))
+
+
+@pytest.mark.parametrize("backend", ["native", "eager"])
+def test_what_a_forward_that_raises_has_written(backend):
+    class Raises(Function):
+        @staticmethod
+        def forward(ctx, x):
+            x.neg_()
+            raise KeyError("after the write")
+
+    def f(x):
+        try:
+            Raises.apply(x)
+        except KeyError:
+            pass
+        return x * 2
+
+    a, b = torch.arange(3.0), torch.arange(3.0)
+    assert_close(cdynamo.optimize(f, backend=backend)(a), f(b))
+    assert_close(a, b)

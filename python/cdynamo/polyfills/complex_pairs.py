@@ -120,7 +120,8 @@ def _stacked(real, imag, strides=None):
     if strides is not None:
         return _laid_out_pairs(torch.stack((real, imag), -1), strides)
     like = imag if 0 in real.stride() else real
-    if like.dim() < 2 or 0 in like.stride() or (like.is_contiguous() and 1 not in like.shape):
+    tells_order = like.numel() > 0 and 1 not in like.shape  # where there is nothing all strides are contiguous
+    if like.dim() < 2 or 0 in like.stride() or (like.is_contiguous() and tells_order):
         return torch.stack((real, imag), -1)
     order = sorted(range(like.dim()), key=lambda dim: (-like.stride(dim), like.size(dim) == 1))
     back = [order.index(dim) for dim in range(like.dim())]
