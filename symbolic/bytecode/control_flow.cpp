@@ -107,8 +107,8 @@ std::vector<Slots> liveness(PyCodeObject* code, const Program& program) {
 struct Assignments {
   const Program& program;
   std::vector<bool> refilled;  // by instruction: see unread_deletes
-  Slots
-      emptied;  // slots of which LOAD_FAST_AND_CLEAR may have found nothing, which a STORE_FAST then puts back
+  // Slots of which LOAD_FAST_AND_CLEAR may have found nothing, which a STORE_FAST then puts back.
+  Slots emptied;
 
   Slots after(int at, Slots assigned) const {
     const Instruction& instruction = program.code[at];

@@ -78,8 +78,8 @@ PyRef name_in_made_class(PyTypeObject* cls, PyObject* object) {
 ValuePtr data_of_class(Executor& ex, PyObject* object, PyTypeObject* owner) {
   PyObject* cls = reinterpret_cast<PyObject*>(owner);
   const bool is_held = PyObject_IS_GC(object) && !PyType_SUPPORTS_WEAKREFS(Py_TYPE(object));
-  const bool is_captured =
-      ex.state().made_classes.own.contains(cls);  // it stands for one that no graph hands out
+  // It stands for one that no graph hands out.
+  const bool is_captured = ex.state().made_classes.own.contains(cls);
   const PyRef name = is_held && !is_captured ? name_in_made_class(owner, object) : PyRef();
   if (!name) return class_entry(ex, object);
   return ex.wrap(object, attribute_source(constant_source(cls), name.get()));
