@@ -11,6 +11,7 @@
 #include "symbolic/values/attributes.h"
 #include "symbolic/values/builtin_method.h"
 #include "symbolic/values/dict.h"
+#include "symbolic/values/holder_search.h"
 #include "symbolic/values/random_generator.h"
 #include "symbolic/values/value_tools.h"
 
@@ -412,6 +413,11 @@ ValuePtr wrap_method(Executor& ex, PyObject* method, SourcePtr source) {
   value->object = PyRef::borrow(method);
   value->source = std::move(source);
   return value;
+}
+
+std::vector<ValuePtr> held_by_method(const ValuePtr& holder) {
+  auto* method = dynamic_cast<BoundMethodValue*>(holder.get());
+  return method ? std::vector<ValuePtr>{method->self(), method->function()} : std::vector<ValuePtr>();
 }
 
 ValuePtr BoundMethodValue::get_attribute(Executor& ex, PyObject* name) {

@@ -4,7 +4,6 @@
 
 #include "symbolic/capture/executor_state.h"
 #include "symbolic/capture/value_factories.h"
-#include "symbolic/frames/functions.h"
 #include "symbolic/values/class_value.h"
 #include "symbolic/values/iterator.h"
 #include "symbolic/values/list.h"
@@ -29,9 +28,9 @@ bool HolderSearch::is_in(const ValuePtr& holder) {
   if (auto* set = dynamic_cast<SetValue*>(holder.get())) return is_in_any(set->inserted_items());
   if (auto* iterator = dynamic_cast<IteratorValue*>(holder.get())) return is_in_any(iterator->held());
   if (auto* partial = dynamic_cast<PartialValue*>(holder.get())) return is_in_any(partial->held());
-  if (auto* method = dynamic_cast<BoundMethodValue*>(holder.get()))
-    return is_in(method->self()) || is_in(method->function());
-  if (is_in_any(held_in_cells(ex_, holder)) || is_in_any(held_by_generator(holder))) return true;
+  if (is_in_any(held_in_cells(ex_, holder)) || is_in_any(held_by_generator(holder)) ||
+      is_in_any(held_by_method(holder)))
+    return true;
   auto* tuple = dynamic_cast<TupleValue*>(holder.get());
   return tuple && !tuple->source && is_in_any(tuple->items(ex_));
 }

@@ -30,6 +30,8 @@ class HolderSearch {
 
 // What a generator that captured code has made holds, in its frame; nothing of another value. In frames/generators.cpp.
 std::vector<ValuePtr> held_by_generator(const ValuePtr& holder);
+// The object of a bound method, and its function; nothing of another value. In frames/functions.cpp.
+std::vector<ValuePtr> held_by_method(const ValuePtr& holder);
 
 // Neither an argument, which dies with the call where its caller does not hold it, nor what only such an argument leads to.
 bool outlives_call(const SourcePtr& source);
