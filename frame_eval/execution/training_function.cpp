@@ -133,7 +133,7 @@ void TrainingFunction::make_parts() {
     const auto own = std::ranges::count(part.elsewhere, false);
     part.is_one_group = own == 1 && !is_free;
     part.frees_nothing = own == 0;
-    part.saves_nothing = own == 0 && part.saved.empty();
+    part.saves_nothing = part.frees_nothing && part.saved.empty();
   }
 }
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+from cdynamo._graph import keyed_items
+
 UNKNOWN = object()
 
 
@@ -51,12 +53,8 @@ class Replay:
         tag, content = encoded
         if tag == "value":
             self._values[content] = made
-        elif tag in ("tuple", "list"):
-            for i, item in enumerate(content):
-                self._bind(item, UNKNOWN if made is UNKNOWN else made[i])
-        elif tag == "dict":
-            for key, item in content:
-                self._bind(item, UNKNOWN if made is UNKNOWN else made[self._decode(key)])
+        for key, item in keyed_items(encoded, self._decode):
+            self._bind(item, UNKNOWN if made is UNKNOWN else made[key])
 
     def _decode(self, encoded: tuple) -> Any:
         tag, content = encoded

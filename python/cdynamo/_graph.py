@@ -103,11 +103,9 @@ class Graph:
         tag, content = encoded
         if tag == "value":
             self._values[content] = node
-        elif tag in ("tuple", "list", "dict"):
-            items = ((self._decode(key), value) for key, value in content) if tag == "dict" else enumerate(content)
-            for i, item in items:
-                if item[0] in ("value", "tuple", "list"):
-                    self._bind(self._add("call_function", "getitem", operator.getitem, (node, i)), item)
+        for key, item in keyed_items(encoded, self._decode):
+            if item[0] in ("value", "tuple", "list"):
+                self._bind(self._add("call_function", "getitem", operator.getitem, (node, key)), item)
 
     def _decode(self, encoded: tuple) -> Any:
         tag, content = encoded
@@ -189,6 +187,16 @@ class Graph:
         from cdynamo._fx import to_fx
 
         return to_fx(self)
+
+
+def keyed_items(encoded: tuple, decode: Callable[[tuple], Any]) -> Iterator[tuple[Any, tuple]]:
+    """Of a call's encoded result: what it is subscripted by, and the encoded item; nothing of what is no container."""
+    tag, content = encoded
+    if tag in ("tuple", "list"):
+        yield from enumerate(content)
+    elif tag == "dict":
+        for key, item in content:
+            yield decode(key), item
 
 
 def reads_size(node: Node) -> bool:

@@ -192,12 +192,15 @@ bool closes_loop(const Program& program, int header, int latch) {
 
 }  // namespace
 
-std::vector<bool> unread_deletes(PyCodeObject* code, const Program& program) {
+static std::vector<bool> unread_deletes(const Program& program, const std::vector<Slots>& live) {
   std::vector<bool> unread(program.code.size(), false);
-  const std::vector<Slots> live = liveness(code, program);
   for (int i = 0; i < count_of(program); ++i)
     unread[i] = program.code[i].op == Op::DELETE_FAST && !live_after(program, i, live)[program.code[i].arg];
   return unread;
+}
+
+std::vector<bool> unread_deletes(PyCodeObject* code, const Program& program) {
+  return unread_deletes(program, liveness(code, program));
 }
 
 bool sees_locals(PyCodeObject* code) {
@@ -383,7 +386,7 @@ std::vector<WayOut> ways_out(PyCodeObject* code, const Program& program, const s
         region[i] && program.code[i].op == Op::STORE_FAST && !live[entry][slot])
       bound_slots[slot] = true;
   const int first = by_exception ? handler_of(program, entry) : entry;
-  Assignments assignments{program, unread_deletes(code, program), Slots(bound_slots.size(), false)};
+  Assignments assignments{program, unread_deletes(program, live), Slots(bound_slots.size(), false)};
   find_emptied(assignments, region, first, bound_slots);
   const std::vector<Slots> assigned = assigned_in(assignments, region, first, bound_slots);
   const std::vector<int> depths = stack_depths(program), handled = handled_exceptions(program);

@@ -10,10 +10,9 @@
 #include "symbolic/frames/generators.h"
 #include "symbolic/interop/finalizers.h"
 #include "symbolic/tensors/array_value.h"
-#include "symbolic/values/iterator.h"
+#include "symbolic/values/holder_search.h"
 #include "symbolic/values/list.h"
 #include "symbolic/values/made_weak_reference.h"
-#include "symbolic/values/partial.h"
 #include "symbolic/values/tuple.h"
 #include "symbolic/values/user_object.h"
 #include "symbolic/values/value_tools.h"
@@ -113,12 +112,9 @@ class KeptLocals {
 
   // Of a container, a new object, or what refers to others as an iterator does; empty for anything else.
   std::vector<ValuePtr> items_of(const ValuePtr& holder) {
-    if (auto* iterator = dynamic_cast<IteratorValue*>(holder.get())) return iterator->held();
-    if (auto* partial = dynamic_cast<PartialValue*>(holder.get())) return partial->held();
-    if (auto* method = dynamic_cast<BoundMethodValue*>(holder.get())) return {method->self()};
     if (ListValue* list = list_in(holder)) return list->items(ex_);
     if (TupleValue* tuple = tuple_in(holder)) return tuple->items(ex_);
-    std::vector<ValuePtr> values;
+    std::vector<ValuePtr> values = referred_to(holder);
     if (DictValue* dict = dict_in(holder))
       for (const DictValue::Entry& entry : dict->entries(ex_)) values.push_back(entry.value);
     if (const UserObjectValue* object = new_object_in(holder)) {

@@ -26,10 +26,8 @@ bool HolderSearch::is_in(const ValuePtr& holder) {
   if (auto* list = dynamic_cast<ListValue*>(holder.get()))
     return is_in_any(list->known_items()) || is_in_any(list->known_appended());
   if (auto* set = dynamic_cast<SetValue*>(holder.get())) return is_in_any(set->inserted_items());
-  if (auto* iterator = dynamic_cast<IteratorValue*>(holder.get())) return is_in_any(iterator->held());
-  if (auto* partial = dynamic_cast<PartialValue*>(holder.get())) return is_in_any(partial->held());
   if (is_in_any(held_in_cells(ex_, holder)) || is_in_any(held_by_generator(holder)) ||
-      is_in_any(held_by_method(holder)))
+      is_in_any(referred_to(holder)))
     return true;
   auto* tuple = dynamic_cast<TupleValue*>(holder.get());
   return tuple && !tuple->source && is_in_any(tuple->items(ex_));
@@ -66,6 +64,12 @@ bool HolderSearch::is_in_object(const UserObjectValue& object) {
   if (object.known_instance_dict() && is_in_dict(*object.known_instance_dict())) return true;
   return is_in(object.storage()) ||
          std::ranges::any_of(object.known_slots(), [&](const auto& slot) { return is_in(slot.second); });
+}
+
+std::vector<ValuePtr> referred_to(const ValuePtr& holder) {
+  if (auto* iterator = dynamic_cast<IteratorValue*>(holder.get())) return iterator->held();
+  if (auto* partial = dynamic_cast<PartialValue*>(holder.get())) return partial->held();
+  return held_by_method(holder);
 }
 
 bool outlives_call(const SourcePtr& source) {

@@ -32,6 +32,8 @@ class HolderSearch {
 std::vector<ValuePtr> held_by_generator(const ValuePtr& holder);
 // The object of a bound method, and its function; nothing of another value. In frames/functions.cpp.
 std::vector<ValuePtr> held_by_method(const ValuePtr& holder);
+// What an iterator, a partial function or a bound method refers to; nothing of another value.
+std::vector<ValuePtr> referred_to(const ValuePtr& holder);
 
 // Neither an argument, which dies with the call where its caller does not hold it, nor what only such an argument leads to.
 bool outlives_call(const SourcePtr& source);
