@@ -130,9 +130,12 @@ void add_written_inputs(const graph::Graph& graph, const graph::Node& node,
 }
 
 // Generators are put back. NumPy's functions and PyTorch's own operators on the CPU neither write nor draw (capture sees to it); a
-// custom operator may do anything, and attention on a GPU draws its mask.
+// custom operator may do anything, and attention on a GPU draws its mask. The forward of a Function changes nothing but
+// its results (capture sees to that too), but a hook of an input would be registered twice.
 bool may_run_again(const graph::Node& node) {
-  if (node.op->name == "core.function") return false;
+  if (node.op->name == "core.function")
+    return std::ranges::all_of(std::get<std::vector<graph::Value*>>(node.args.at(1)),
+                               [](const graph::Value* output) { return output->node != nullptr; });
   if (node.op->family != graph::Family::kLibrary) return true;
   const std::string_view name = graph::Args(node.op->parsed[node.overload], node.args).string("name");
   return name.starts_with("numpy::") ||

@@ -667,3 +667,31 @@ def test_what_a_forward_that_raises_has_written(backend):
     a, b = torch.arange(3.0), torch.arange(3.0)
     assert_close(cdynamo.optimize(f, backend=backend)(a), f(b))
     assert_close(a, b)
+
+
+def test_an_error_beside_a_function_has_the_line_of_the_program():
+    def f(x, index):
+        y = Reverse.apply(x, 2.0)
+        y = y * x
+        return y[index]
+
+    def lines_of(function):
+        with pytest.raises(IndexError) as raised:
+            function(torch.ones(3, requires_grad=True), torch.tensor([7]))
+        return [entry.lineno for entry in raised.traceback if entry.name == "f"]
+
+    assert lines_of(cdynamo.optimize(f)) == lines_of(f) != []
+
+
+def test_a_hook_of_an_input_beside_an_error_is_registered_once():
+    def f(x, index):
+        x.register_hook(lambda grad: grad * 2)
+        return (x * 3)[index]
+
+    counts = []
+    for function in f, cdynamo.optimize(f):
+        x = torch.ones(3, requires_grad=True)
+        with pytest.raises(IndexError):
+            function(x, torch.tensor([7]))
+        counts.append(len(x._backward_hooks))
+    assert counts == [1, 1]

@@ -458,3 +458,19 @@ def test_a_flat_tensor_is_not_its_own_ravel(backend):
     assert told == [False, True] == list(f(x)[1:]) and got.requires_grad and not got.is_leaf
     got.sum().backward()
     assert x.grad.tolist() == [2, 2, 2]
+
+
+@pytest.mark.parametrize("make", [lambda x: x * 1, lambda x: x.cfloat()], ids=["real", "complex"])
+def test_one_of_several_views_written_past_its_history(make):
+    def f(x):
+        for row in make(x):
+            pass
+        with torch.no_grad():
+            row += 1
+        return row
+
+    x = torch.arange(8.0).reshape(4, 2).requires_grad_()
+    result = cdynamo.optimize(f)(x)
+    assert torch.equal(result.data, f(x).data)
+    with pytest.raises(RuntimeError, match="is a view and its base or another view"):
+        result.grad_fn
