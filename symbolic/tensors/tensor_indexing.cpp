@@ -143,7 +143,11 @@ class Selector {
     if (object && PyBool_Check(object)) refuse("a bool");
     if (item->type() == &PySlice_Type) return slice(static_cast<SliceValue&>(*item));
     if (auto sym = index_sym(ex_, item)) return integer(*sym);
-    if (auto* array = dynamic_cast<ArrayValue*>(item.get())) return tensor(array->value());
+    if (auto* array = dynamic_cast<ArrayValue*>(item.get())) {
+      if (!numpy_ && array->framework() == Framework::kNumpy && array->is_scalar())
+        break_graph("CD0403", "an index that is a " + array->describe());  // PyTorch knows NumPy's integers alone
+      return tensor(array->value());
+    }
     if (auto* range = dynamic_cast<RangeValue*>(item.get())) return advanced(range_tensor(ex_, *range), 1);
     ListIndex list;
     if (collect(ex_, item, 0, list)) return advanced(list_tensor(ex_, list), 1);

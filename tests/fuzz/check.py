@@ -98,7 +98,10 @@ def run_calls(function: Any, space: dict, trains: bool, done: Any = None) -> lis
 def run_plain(program: Program, seconds: float = PLAIN_SECONDS) -> list[dict]:
     """What each call does in plain Python. Raises TooSlow."""
 
+    slow = []
+
     def give_up(*_: Any) -> None:
+        slow.append(True)
         raise TooSlow
 
     before = signal.signal(signal.SIGALRM, give_up)
@@ -109,6 +112,8 @@ def run_plain(program: Program, seconds: float = PLAIN_SECONDS) -> list[dict]:
         refused = any(compare.backward_refused(call) or compare.raised_by_backward(call) for call in seen)
         if program.trains and (PAST_HISTORY.search(program.source) or refused):
             add_calls_of_copies(program, seen)
+        if slow:  # an error in a `finally` took its place
+            raise TooSlow
         return seen
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
@@ -215,13 +220,19 @@ def mismatch(program: Program, backend: str, expected: list[dict] | None = None)
 
 def is_determined(program: Program) -> bool:
     """Not where it shows memory that nobody has written to, where objects lie, how deep calls may go, what autograd's nodes are
-    called, how numbers are rounded, or what the frames of an exception that it keeps hold."""
+    called, how numbers are rounded, the bits of a NaN that was computed, what is made of denormal numbers, or what the frames of an
+    exception that it keeps hold."""
     with recursion_limit(sys.getrecursionlimit() - 100), renamed_nodes():
         others = [run_plain(program, PATIENT_SECONDS), run_plain(without_frames(program), PATIENT_SECONDS)]
     for _ in range(5):
         held = mixed_addresses()
         others.append(run_plain(program, PATIENT_SECONDS))
         del held
+    if "view(" in program.source:  # which is how such numbers come about, and are seen
+        for otherwise in (other_nans, flushed_denormals) if compare.torch else ():
+            with otherwise() as changed:
+                seen = run_plain(program, PATIENT_SECONDS)
+            others += [seen] if changed else []
     rounds = program.kind == "modules" or any(f".{name}(" in program.source for name in INEXACT + INEXACT_OF_NUMPY)
     for _ in range(ROUNDINGS if rounds else 0):
         with rounded_otherwise():
@@ -269,6 +280,43 @@ def renamed_nodes() -> Iterator[None]:
         yield
     finally:
         printer._str = before
+
+
+@contextlib.contextmanager
+def other_nans() -> Iterator[list[bool]]:
+    """Which NaN arithmetic gives is the kernel's: PyTorch's of bfloat16 give one in their vectors and another in what is left."""
+    torch = compare.torch
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    changed: list[bool] = []
+    bits_of = {
+        torch.bfloat16: torch.int16,
+        torch.float16: torch.int16,
+        torch.float32: torch.int32,
+        torch.float64: torch.int64,
+    }
+
+    class Mode(TorchDispatchMode):
+        def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: Any = None) -> Any:
+            result = func(*args, **(kwargs or {}))
+            if torch.Tag.pointwise in func.tags and getattr(result, "dtype", None) in bits_of:
+                if (nans := result.isnan()).any():
+                    result.data.view(bits_of[result.dtype])[nans] ^= 2  # a quiet one stays one
+                    changed.append(True)
+            return result
+
+    with Mode():
+        yield changed
+
+
+@contextlib.contextmanager
+def flushed_denormals() -> Iterator[list[bool]]:
+    """Eager divides by them: the gradient of the absolute value of a complex number that small is NaN."""
+    compare.torch.set_flush_denormal(True)
+    try:
+        yield [True]
+    finally:
+        compare.torch.set_flush_denormal(False)
 
 
 @contextlib.contextmanager

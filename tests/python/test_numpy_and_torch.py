@@ -613,3 +613,15 @@ def test_a_tensor_of_an_array_without_elements():
 
     x = torch.arange(0).reshape(0, 16)
     assert cdynamo.optimize(f)(x).stride() == f(x).stride()
+
+
+@pytest.mark.parametrize("dtype", [np.bool_, np.float32])
+def test_a_scalar_of_numpy_s_that_is_no_index(dtype):
+    def f(x, y):
+        x[dtype(y.numpy().sum() > 1)] = 1
+        return x
+
+    for function in f, cdynamo.optimize(f):
+        with pytest.raises(IndexError, match=f"got numpy.{dtype.__name__.rstrip('_')}") as raised:
+            function(f32(4), f32(4))
+        assert [entry.name for entry in raised.traceback][1:] == ["f"]
