@@ -94,15 +94,15 @@ bool is_in_range(const Graph& captured, const Node& node) {
   return !first;
 }
 
-// Whether it may find an index that is out of range.
+// Whether it may find what is out of range.
 bool looks_up(const Graph& captured, const Node& node) {
-  return takes_indices(*node.op, node.overload, node.args) && !is_in_range(captured, node);
+  return checks_elements(*node.op, node.overload, node.args) && !is_in_range(captured, node);
 }
 
 }  // namespace
 
-bool takes_indices(const OpDef& op, size_t overload, const std::vector<Arg>& args) {
-  bool any = false;
+bool checks_elements(const OpDef& op, size_t overload, const std::vector<Arg>& args) {
+  bool any = op.name == "binary_cross_entropy" || op.name == "one_hot";  // of probabilities, of classes
   for_each_tensor(op, overload, args, [&](const Param& param, const Value& value) {
     any |=
         (is_index_parameter(param) || is_class_parameter(op, param)) && runtime::is_integer(value.type.dtype);
@@ -177,7 +177,7 @@ bool output_dropped_lookups(Graph& captured, const Graph& core) {
   const std::vector<bool> whole = computed_whole(core);
   absl::flat_hash_set<int> calls;  // of the user's, whose lookups all run
   for (const auto& node : core.nodes)
-    if ((takes_indices(*node->op, node->overload, node->args) && whole[node->results[0]->id]) ||
+    if ((checks_elements(*node->op, node->overload, node->args) && whole[node->results[0]->id]) ||
         node->op->effects == Effects::kUnknown)
       calls.insert(node->user_call);
   const size_t known = captured.outputs.size();

@@ -1,11 +1,12 @@
-// Operators that read or write where a tensor of indices says: an index out of range is found when they run.
+// Operators that read or write where a tensor of indices says: an index out of range is found when they run. So is what is no probability.
 #pragma once
 
 #include "graph/op.h"
 
 namespace cdynamo::graph {
 
-bool takes_indices(const OpDef& op, size_t overload, const std::vector<Arg>& args);
+// Whether it may fail by what its operands hold.
+bool checks_elements(const OpDef& op, size_t overload, const std::vector<Arg>& args);
 
 // Indices where a tensor has no elements: each framework refuses some of them, in words of its own.
 bool indexes_nothing(const OpDef& op, size_t overload, const std::vector<Arg>& args);

@@ -12,6 +12,7 @@
 #include "frame_eval/reports/graph_description.h"
 #include "graph/index_operands.h"
 #include "graph/op.h"
+#include "graph/ops/random.h"
 #include "graph/passes/view_step.h"
 #include "symbolic/interop/numpy_access.h"
 
@@ -149,9 +150,9 @@ std::optional<std::vector<WrittenInput>> left_behind(const graph::Graph& graph) 
   for (const auto& node : graph.nodes) {
     if (!may_run_again(*node)) return std::nullopt;
     add_written_inputs(graph, *node, written);
-    // Capture has checked all but indices and what a library looks at.
-    may_fail |= node->op->family == graph::Family::kLibrary ||
-                graph::takes_indices(*node->op, node->overload, node->args);
+    // Capture has checked all but elements, probabilities too, and what a library looks at.
+    may_fail |= node->op->family == graph::Family::kLibrary || graph::draws_random_numbers(*node->op) ||
+                graph::checks_elements(*node->op, node->overload, node->args);
   }
   if (!written.empty() && !may_fail) return std::nullopt;
   return written;

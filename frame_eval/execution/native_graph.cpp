@@ -160,7 +160,7 @@ void NativeGraph::note_draws(const symbolic::CaptureResult& capture, const graph
   const bool may_run_again = !library_calls_.empty() || executable_->reads_symbols ||
                              std::ranges::any_of(core.nodes, may_be_refused) ||
                              std::ranges::any_of(capture.graph->nodes, [](const auto& node) {
-                               return graph::takes_indices(*node->op, node->overload, node->args);
+                               return graph::checks_elements(*node->op, node->overload, node->args);
                              });
   if (draws_ && may_run_again) may_draw_twice_ = DrawnGenerators(core);
 }

@@ -153,3 +153,32 @@ def test_a_class_that_there_is_not(loss, trains):
         for classes in (2, 3, 2):
             x = torch.ones(3, classes).requires_grad_(trains)
             assert run(compiled, x, torch.arange(3)) == run(f, x, torch.arange(3))
+
+
+CHECKED = {
+    "probabilities": lambda x: torch.nn.functional.binary_cross_entropy(x, torch.ones(3), reduction="none"),
+    "classes": lambda x: torch.nn.functional.one_hot(x.long(), 2),
+    "draws": lambda x: torch.bernoulli(x),
+}
+
+
+@pytest.mark.parametrize("use", USES)
+@pytest.mark.parametrize("checked", CHECKED)
+def test_an_element_out_of_range(checked, use):
+    def f(x, y):
+        y.copy_(USES[use](CHECKED[checked](x).float(), y).sum())
+        return y
+
+    def run(f, x):
+        y = torch.ones(3, 3)
+        torch.manual_seed(0)
+        try:
+            f(x, y)
+        except RuntimeError as error:
+            entry = error.__traceback__.tb_next
+            return type(error), str(error), entry.tb_frame.f_code.co_name, y.tolist()
+        return y.tolist()
+
+    compiled = cdynamo.optimize(f)
+    for x in torch.tensor([0.0, 1.0, 1.0]), torch.tensor([0.0, -1.0, 1.0]), torch.tensor([1.0, 0.0, 0.0]):
+        assert run(compiled, x) == run(f, x)
