@@ -366,9 +366,11 @@ void GuardTree::bind_sizes(Bindings& bindings) const {
 
 PyRef GuardTree::compute(const ComputedNode& computed, Bindings& bindings) const {
   const auto run = [&] { return computed.compute(bindings.slots, sym_.get(), bindings.symbols.data()); };
-  // One that makes a generator has none to draw from.
-  const bool draws = computed.node.source->computation->draw >= 0;
-  if (!draws || computed.slots.empty() || computed.slots[0] < 0) return run();
+  // One that makes a generator has none to draw from, and nobody else knows what was made: its state need not be put back.
+  const symbolic::Computation& computation = *computed.node.source->computation;
+  const SourcePtr generator = computation.operands.empty() ? nullptr : computation.operands[0].source;
+  const bool draws = computation.draw >= 0 && generator && generator->kind != SourceKind::kComputed;
+  if (!draws) return run();
   const HookScope no_hook(nullptr);  // most of random.Random's methods are Python, and some of NumPy's use it
   return bindings.generators.save(bindings.slots[computed.slots[0]]) ? run() : PyRef();
 }

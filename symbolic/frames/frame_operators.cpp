@@ -47,6 +47,7 @@ bool guard_identity(Executor& ex, const SymbolicValue& left, const SymbolicValue
   const auto constant = left.as_constant();
   if (constant && is_plain_constant(constant->get())) return false;
   if (left.source->kind == SourceKind::kConstant && right.source->kind == SourceKind::kConstant) return false;
+  if (left.source->kind == SourceKind::kComputed || right.source->kind == SourceKind::kComputed) return false;
   const Roots& roots = ex.state().request.roots;
   const bool same = follow(*left.source, roots).get() == follow(*right.source, roots).get();
   Guard guard;

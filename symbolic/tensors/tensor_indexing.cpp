@@ -145,7 +145,8 @@ class Selector {
     if (auto sym = index_sym(ex_, item)) return integer(*sym);
     if (auto* array = dynamic_cast<ArrayValue*>(item.get())) {
       if (!numpy_ && array->framework() == Framework::kNumpy && array->is_scalar())
-        break_graph("CD0403", "an index that is a " + array->describe());  // PyTorch knows NumPy's integers alone
+        break_graph("CD0403",
+                    "an index that is a " + array->describe());  // PyTorch knows NumPy's integers alone
       return tensor(array->value());
     }
     if (auto* range = dynamic_cast<RangeValue*>(item.get())) return advanced(range_tensor(ex_, *range), 1);

@@ -4,6 +4,7 @@
 
 #include "graph/op.h"
 #include "symbolic/capture/value_factories.h"
+#include "symbolic/tensors/torch_generator.h"
 #include "symbolic/torch/callables.h"
 #include "symbolic/torch/complex_tensor.h"
 #include "symbolic/torch/differentiation.h"
@@ -192,6 +193,7 @@ constexpr SpecialRow kTorchRows[] = {
     {"torch.broadcast_shapes", broadcast_shapes},
     {"torch._C._infer_size", broadcast_shapes},
     {"torch.Size", make_size_from},
+    {"torch.Generator", make_torch_generator},
     {"torch.promote_types", fold_call},
     {"torch.get_num_threads", asked_at_each_call},
     {"torch.get_num_interop_threads", asked_at_each_call},

@@ -193,6 +193,14 @@ def same(a: Any, b: Any, relative: float = 1e-4) -> bool:
     return a == b
 
 
+def same_but_sizes(a: Any, b: Any) -> bool:
+    """Of gradients, of each a dtype, sizes and numbers."""
+    both = (a, b)
+    if not all(isinstance(each, list) for each in both):
+        return False
+    return same(*([gradient and (gradient[0], gradient[2]) for gradient in each] for each in both))
+
+
 def floats(words: str) -> list[float]:
     return [float(word) for word in FLOAT.findall(words)]
 

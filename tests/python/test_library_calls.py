@@ -30,6 +30,7 @@ def matrix():
     return x @ x.T + torch.eye(6)
 
 
+@pytest.mark.native
 @pytest.mark.parametrize(
     "f",
     [
@@ -52,6 +53,7 @@ def test_results_are_eager_s(f, matrix):
     one_graph(f, matrix.T)
 
 
+@pytest.mark.native
 def test_operands_are_laid_out_as_in_eager():
     x = torch.randn(4, 5, 6)
     one_graph(lambda x: torch.special.airy_ai((x * 2).permute(2, 0, 1)), x)
@@ -59,6 +61,7 @@ def test_operands_are_laid_out_as_in_eager():
     one_graph(lambda x: torch.igamma(x.abs().mT, x.abs().mT + 1), x)
 
 
+@pytest.mark.native
 def test_graphs_name_them_as_pytorch_does(matrix):
     explanation = cdynamo.explain(lambda x: torch.linalg.qr(x, mode="complete")[0])(matrix)
     assert "aten::linalg_qr(%x, mode='complete')" in explanation.graphs[0]
@@ -123,6 +126,7 @@ def test_views_break_the_graph(matrix):
     assert_same(cdynamo.optimize(f)(matrix), f(matrix))
 
 
+@pytest.mark.native
 def test_gradients_are_pytorch_s(matrix):
     def f(x):
         y = x * 2
@@ -136,6 +140,7 @@ def test_gradients_are_pytorch_s(matrix):
         one_graph(f, x)
 
 
+@pytest.mark.native
 def test_gradients_in_one_graph(matrix):
     def f(x):
         return (torch.linalg.inv(x * 2) * x.sin()).sum() + torch.logcumsumexp(x.tanh(), 1).mean()
@@ -198,6 +203,7 @@ def test_results_without_gradient_stay_in_the_graph(matrix):
     assert_same(y.grad, x.grad)
 
 
+@pytest.mark.native
 def test_no_gradient_is_taken_for_zero(matrix):
     def f(x):
         return (torch.linalg.inv(x) * x).sum()
@@ -248,6 +254,7 @@ class TestCustomOperators:
         yield library
         library._destroy()
 
+    @pytest.mark.native
     def test_are_nodes(self, library, matrix):
         one_graph(lambda x: torch.ops.cdynamo_test.twice(x + 1) * 3, matrix)
         one_graph(lambda x: torch.ops.cdynamo_test.twice.default(x + 1) * 3, matrix)
@@ -275,6 +282,7 @@ class TestCustomOperators:
             assert_same(compiled(matrix), expected)
             assert not self.holder
 
+    @pytest.mark.native
     def test_that_were_foreseen_wrongly(self, library, matrix):
         def f(x):
             return torch.ops.cdynamo_test.turned(x + 1)
@@ -297,6 +305,7 @@ def test_reversed_operands_are_copied(matrix):
         assert_same(cdynamo.optimize(f)(matrix), f(matrix))
 
 
+@pytest.mark.native
 def test_a_constant_goes_to_the_library():
     """What is filled has no operand to look at."""
 

@@ -861,3 +861,11 @@ def test_a_bound_that_holds_itself():
     for run in (f, cdynamo.optimize(f)):
         with pytest.raises(ValueError, match="maximum number of dimension"):
             run([])
+
+
+def test_two_generators_that_are_made_inside_are_not_one():
+    def f(x):
+        first, second = np.random.default_rng(0), np.random.default_rng(0)
+        return x + first.normal() + second.normal(), first is second, first is first
+
+    assert_same(cdynamo.optimize(f)(np.ones(3)), f(np.ones(3)))

@@ -1,4 +1,4 @@
-"""A torch.Generator that comes in: the numbers, and the state that it is left in, are eager's."""
+"""A torch.Generator that comes in, or is made inside: the numbers, and the state that it is left in, are eager's."""
 
 import pytest
 
@@ -269,3 +269,63 @@ def test_a_backend_that_takes_no_generator(caplog):
 
     same(drawn(cdynamo.optimize(f, backend=refuses, fullgraph=True), X), drawn(f, X))
     assert "call by call" in caplog.text
+
+
+MADE = {
+    "seeded": lambda x: x + torch.randn(6, 8, generator=torch.Generator().manual_seed(3)),
+    "for a device": lambda x: torch.rand(3, generator=torch.Generator(device=x.device).manual_seed(x.shape[0])),
+    "without a seed": lambda x: torch.rand(3, generator=torch.Generator("cpu")),
+    "two": lambda x: ((g := torch.Generator()).manual_seed(4), torch.rand(2, generator=torch.Generator()), g)[1:2],
+    "in place": lambda x: x.uniform_(generator=torch.Generator().manual_seed(1)),
+    "one for each": lambda x: tuple(torch.rand(2, generator=torch.Generator().manual_seed(i)) for i in range(3)),
+    "in order": lambda x: (
+        torch.rand(2, generator=(g := torch.Generator().manual_seed(1))),
+        torch.randn(3, generator=g),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_one_that_is_made_inside(name):
+    compiled = cdynamo.optimize(lambda x, g: MADE[name](x), fullgraph=True)
+    same(drawn(compiled, X), drawn(lambda x, g: MADE[name](x), X))
+
+
+def test_one_that_is_made_inside_and_leaves():
+    def f(x):
+        g = torch.Generator().manual_seed(x.shape[0])
+        return x * torch.rand(8, generator=g), g, [g], isinstance(g, torch.Generator), g is torch.Generator()
+
+    def seen(f):
+        y, g, (again,), *said = f(X)
+        assert again is g
+        return [y, g.get_state(), torch.rand(3, generator=g), *said]
+
+    compiled = cdynamo.optimize(f, fullgraph=True)
+    for _ in range(2):
+        same(seen(compiled), seen(f))
+
+
+def test_one_that_is_made_inside_is_there_after_a_break():
+    def f(x, g):
+        made = torch.Generator().manual_seed(2)
+        first = torch.rand(3, generator=made)
+        cdynamo.graph_break()
+        second = torch.rand(3, generator=made)
+        made.manual_seed(7)
+        return first, second, torch.rand(3, generator=made), made.get_state()
+
+    same(drawn(cdynamo.optimize(f), X), drawn(f, X))
+
+
+@pytest.mark.parametrize("seed", ["a", 2**70, 1.5])
+def test_seeds_that_pytorch_refuses(seed):
+    def f(x):
+        return x + torch.rand(8, generator=torch.Generator().manual_seed(seed))
+
+    def error(f):
+        with pytest.raises((TypeError, RuntimeError, ValueError, OverflowError)) as raised:
+            f(X)
+        return raised.type, str(raised.value)
+
+    assert error(cdynamo.optimize(f)) == error(f)

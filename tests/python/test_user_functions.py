@@ -185,6 +185,7 @@ def test_second_derivatives(name):
         assert_close(ours, theirs, name)
 
 
+@pytest.mark.native
 def test_second_derivatives_where_the_backward_is_not_linear():
     """In parts, such a backward gives something else than for the whole: it is refused, not computed wrongly."""
 
@@ -264,6 +265,7 @@ def test_in_a_module_under_no_grad_and_in_a_checkpoint():
     )
 
 
+@pytest.mark.native
 def test_what_is_reached_through_the_context():
     class Scale(Function):
         @staticmethod
@@ -287,6 +289,7 @@ def breaks(function, *inputs):
     return cdynamo.counters()["graph_breaks"] - before
 
 
+@pytest.mark.native
 def test_what_is_not_captured_is_eagers():
     class Dirty(Function):
         """Writes to its second argument."""
