@@ -157,7 +157,7 @@ const char* reason_not_to_enter(const symbolic::BrokenFrame& frame) {
   const SlotNames names = slot_names(code);
   const bool has_first = std::any_of(frame.local_slots.begin(), frame.local_slots.end(),
                                      [&](int slot) { return original.slot_of(names, slot) == 0; });
-  const bool takes_first = reinterpret_cast<PyCodeObject*>(original.code.get())->co_argcount > 0;
+  const bool takes_first = original.object()->co_argcount > 0;
   return takes_first && has_first ? nullptr : "super() has no first argument to read";
 }
 

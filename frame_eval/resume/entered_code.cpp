@@ -187,7 +187,7 @@ void hide_from_torch_compile(PyObject* code) {
 }
 
 PyRef assemble_entered(const OriginalCode& original, const Program& program, const EnteredLayout& layout) {
-  auto* code = reinterpret_cast<PyCodeObject*>(original.code.get());
+  auto* code = original.object();
   symbolic::CodeOptions options;
   options.varnames = layout.varnames;
   options.cellvars = layout.cellvars;
@@ -257,7 +257,7 @@ std::vector<bool> empty_after(const OriginalCode& original, const EntryPoint& en
 // The slots that a loop may or may not fill, and that are handed on: until then they hold None, which nobody reads.
 std::vector<int> preset_in(const OriginalCode& original, const EntryPoint& entry,
                            const std::vector<WayOut>& ways) {
-  auto* code = reinterpret_cast<PyCodeObject*>(original.code.get());
+  auto* code = original.object();
   std::vector<bool> known = symbolic::live_slots(code, original.program, entry.target);
   for (int slot : entry.locals) known[slot] = true;
   std::vector<int> preset;
@@ -435,9 +435,7 @@ void append_refill(std::vector<Instruction>& code, const Instruction& deletion, 
 ContinuationBody append_original(Program& program, const OriginalCode& original, const EnteredLayout& layout,
                                  const std::vector<WayOut>& ways, bool splits_methods) {
   std::vector<bool> refilled(original.program.code.size(), false);
-  if (!ways.empty())
-    refilled =
-        symbolic::unread_deletes(reinterpret_cast<PyCodeObject*>(original.code.get()), original.program);
+  if (!ways.empty()) refilled = symbolic::unread_deletes(original.object(), original.program);
   const int size = static_cast<int>(original.program.code.size());
   ContinuationBody body{std::vector<int>(size + 1), std::vector<int>(size, -1)};
   for (int i = 0; i < size; ++i) {

@@ -57,6 +57,7 @@ struct OriginalCode {
   std::vector<symbolic::LoopCut> cuts;            // what captures have learnt of them (loop_cuts.h)
   std::map<EntryPoint, PyObject*> resume_points;  // borrowed: each takes itself out when it goes
 
+  PyCodeObject* object() const { return reinterpret_cast<PyCodeObject*>(code.get()); }
   bool is_cell(int slot) const;
   std::span<const int> own_cells() const { return std::span(cells).first(num_own_cells); }
   // The slot that another code object made of this one has as `slot`; -1: none.

@@ -99,7 +99,7 @@ std::vector<WayOut> ways_to_cut_loops(const OriginalCode& original, const EntryP
     any = true;
   }
   if (!any || original.program.code[entry.target].handler < 0) return {};
-  auto* code = reinterpret_cast<PyCodeObject*>(original.code.get());
+  auto* code = original.object();
   bool complete = false;
   std::vector<WayOut> ways =
       symbolic::ways_out(code, original.program, region, entry.target, entry.locals, complete, true);
