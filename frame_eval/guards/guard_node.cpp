@@ -340,6 +340,11 @@ bool is_no_subclass(const Leaf& leaf, PyObject* object) {
 
 }  // namespace
 
+bool is_absent(const Leaf& leaf, PyObject* dict) {
+  PyObject* key = leaf.object.get();  // null: a function or a class that is gone
+  return key && !dict_item(dict, key, leaf.hash);
+}
+
 bool check_leaf(const Leaf& leaf, PyObject* object) {
   switch (leaf.kind) {
     case GuardKind::kType: return reinterpret_cast<PyObject*>(Py_TYPE(object)) == *leaf.object.place();
@@ -353,13 +358,10 @@ bool check_leaf(const Leaf& leaf, PyObject* object) {
       return PyAnySet_Check(object) && symbolic::same_layout(leaf.object.get(), object, same_constant);
     case GuardKind::kLength: return same_length(object, leaf.index);
     case GuardKind::kDictKeys: return same_keys(leaf.object.get(), object);
-    case GuardKind::kKeyAbsent: {
-      PyObject* key = leaf.object.get();
-      return key && PyDict_Check(object) && !dict_item(object, key, leaf.hash);
-    }
+    case GuardKind::kKeyAbsent: return PyDict_Check(object) && is_absent(leaf, object);
     case GuardKind::kAttributeAbsent: {
       PyObject* dict = instance_dict(object);
-      return !dict || !dict_item(dict, leaf.object.get(), leaf.hash);
+      return !dict || is_absent(leaf, dict);
     }
     case GuardKind::kTypeUnchanged: return object == *leaf.object.place() && is_unchanged(leaf, object);
     case GuardKind::kNotSubclass: return is_no_subclass(leaf, object);

@@ -76,6 +76,8 @@ Py_hash_t hash_of(PyObject* key);
 // The object's __dict__, null where it has none.
 PyObject* instance_dict(PyObject* object);
 
+// The leaf says that a dict has no such key, and so it is.
+bool is_absent(const Leaf& leaf, PyObject* dict);
 // One leaf that needs neither tensors nor other nodes. No Python error is left set.
 bool check_leaf(const Leaf& leaf, PyObject* object);
 

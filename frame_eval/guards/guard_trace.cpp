@@ -225,10 +225,7 @@ bool look_up_again(TraceStep& step, const symbolic::Roots& roots) {
   }
   if (step.owner) {
     for (const Leaf& leaf : step.owner->leaves)
-      if (leaf.kind == GuardKind::kAttributeAbsent &&
-          _PyDict_GetItem_KnownHash(step.object, leaf.object.get(), leaf.hash))
-        return false;
-    if (PyErr_Occurred()) PyErr_Clear();
+      if (leaf.kind == GuardKind::kAttributeAbsent && !is_absent(leaf, step.object)) return false;
     for (const auto& child : step.owner->children)
       if (child->source->kind == SourceKind::kModuleGlobal && !same_lookup(step, *child, roots)) return false;
   }

@@ -216,3 +216,23 @@ def test_a_live_class_hits():
         assert type(other) is cls
         gc.collect()
     assert compiled() - before == 1
+
+
+class Holder:
+    def __init__(self):
+        self.value = 1
+
+
+@pytest.mark.parametrize("make", [lambda: lambda: 1, lambda: type("Made", (), {})], ids=["function", "class"])
+def test_what_is_gone_was_no_name_in_a_namespace(make):
+    """The guard says that it is no key of the instance's dict; the next call's is another one."""
+    cdynamo.config.keep_empty_graphs = True
+
+    def f(holder):
+        made = make()
+        cdynamo.graph_break()
+        return vars(holder).pop(made, 2), vars(holder).get(made)
+
+    fast = cdynamo.optimize(f)
+    holders = [Holder() for _ in range(4)]
+    assert [fast(holder) for holder in holders] == [(2, None)] * 4
