@@ -150,8 +150,9 @@ std::optional<std::vector<WrittenInput>> left_behind(const graph::Graph& graph) 
   for (const auto& node : graph.nodes) {
     if (!may_run_again(*node)) return std::nullopt;
     add_written_inputs(graph, *node, written);
-    // Capture has checked all but elements, probabilities too, and what a library looks at.
-    may_fail |= node->op->family == graph::Family::kLibrary || graph::draws_random_numbers(*node->op) ||
+    // Capture has checked all but elements, what numbers are drawn by (of dropout it is known), and what a library looks at.
+    const bool may_be_refused = graph::draws_random_numbers(*node->op) && !node->op->differentiable;
+    may_fail |= node->op->family == graph::Family::kLibrary || may_be_refused ||
                 graph::checks_elements(*node->op, node->overload, node->args);
   }
   if (!written.empty() && !may_fail) return std::nullopt;

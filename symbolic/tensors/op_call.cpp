@@ -202,7 +202,8 @@ void note_written_gradient(Executor& ex, graph::Value* target, bool any) {
     }
     if (!is_input && capture.grad_mode) break_graph("CD0416", "what has a gradient, past it");
     // Eager refuses all that asks for its history from here on, as torch.view_as_complex does behind the graph.
-    if (graph::view_history(target).one_of_several) break_graph("CD0416", "one of several views");
+    const graph::ViewHistory history = graph::view_history(target);
+    if (history.one_of_several && !history.no_grad) break_graph("CD0416", "one of several views");
     if (!is_input) return;
     refuse_write_beside_view(ex, *input_of(capture, target));
     capture.updated_leaves.insert(base);

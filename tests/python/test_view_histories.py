@@ -474,3 +474,15 @@ def test_one_of_several_views_written_past_its_history(make):
     assert torch.equal(result.data, f(x).data)
     with pytest.raises(RuntimeError, match="is a view and its base or another view"):
         result.grad_fn
+
+
+def test_one_of_several_views_made_and_written_under_no_grad():
+    def f(x):
+        with torch.no_grad():
+            for part in x.chunk(2):
+                part.mul_(3)
+            return x.sum()
+
+    x, y = (torch.arange(8.0).reshape(4, 2).requires_grad_() for _ in range(2))
+    assert torch.equal(cdynamo.optimize(f, fullgraph=True)(x), f(y))
+    assert torch.equal(x, y)
