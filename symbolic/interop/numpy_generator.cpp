@@ -228,7 +228,7 @@ void NumpyGeneratorState::put_back() const {
   const HeldLock lock(bits_.get());
   const char* saved = memory_.data();
   for (const Span& span : spans_of(generator_.get(), bits_.get())) {
-    std::memcpy(span.data, saved, span.bytes);
+    if (span.data) std::memcpy(span.data, saved, span.bytes);
     saved += span.bytes;
   }
 }

@@ -193,6 +193,11 @@ void note_written_gradient(Executor& ex, graph::Value* target, bool any) {
   graph::Value* base = base_of(capture, target);
   const bool is_input = capture.storage_of.count(target) > 0;
   const bool past_gradient = !capture.grad_mode || capture.cut.count(target);
+  // Eager refuses all that asks for its history from here on, as torch.view_as_complex does behind the graph.
+  const graph::ViewHistory history = graph::view_history(target);
+  const bool has_history = base->requires_grad && !history.no_grad && !history.detached;
+  if (history.one_of_several && (has_history || (any && !past_gradient)))
+    break_graph("CD0416", "one of several views");
   if (past_gradient) {
     if (any && capture.grad_mode) break_graph("CD0416", "a detached view");
     if (!base->requires_grad) return;
@@ -201,9 +206,6 @@ void note_written_gradient(Executor& ex, graph::Value* target, bool any) {
       return;
     }
     if (!is_input && capture.grad_mode) break_graph("CD0416", "what has a gradient, past it");
-    // Eager refuses all that asks for its history from here on, as torch.view_as_complex does behind the graph.
-    const graph::ViewHistory history = graph::view_history(target);
-    if (history.one_of_several && !history.no_grad) break_graph("CD0416", "one of several views");
     if (!is_input) return;
     refuse_write_beside_view(ex, *input_of(capture, target));
     capture.updated_leaves.insert(base);
@@ -213,7 +215,6 @@ void note_written_gradient(Executor& ex, graph::Value* target, bool any) {
   if (is_input) break_graph("CD0416", "an input");
   if (capture.made_leaves.contains(base)) break_graph("CD0416", "a leaf");
   if (!runtime::is_float(target->type.dtype)) break_graph("CD0416", "a tensor of integers");
-  if (graph::view_history(target).one_of_several) break_graph("CD0416", "one of several views");
   base->requires_grad = true;
   for (auto& [view, root] : capture.base_of)
     if (root == base && (!capture.cut.count(view) || !graph::view_history(view).detached))

@@ -138,18 +138,26 @@ GradCall read_call(Executor& ex, const CallArgs& args) {
   return call;
 }
 
-// An input of the graph that an output depends on may have a history, which leads to what is asked for past the graph.
+void require_leaf(Executor& ex, const ArrayInput& input) {
+  const SourcePtr source = attribute_source(input.array->source, interned("is_leaf"));
+  const PyRef is_leaf = PyRef::steal(PyObject_GetAttr(input.object.get(), interned("is_leaf")));
+  PyErr_Clear();  // PyTorch does not show the history of one of several views that was written to
+  if (is_leaf.get() != Py_True) leave_to_engine();
+  add_guard(ex, GuardKind::kIdentity, source, Py_True);
+}
+
+// An input of the graph that an output depends on may have a history, which leads to what is asked for past the graph. What
+// nothing depends on has one that the engine looks at all the same.
 void require_leaves(Executor& ex, const GradCall& call) {
   for (const auto& input : tensor_capture(ex).inputs) {
     const Value* value = input->array->value();
-    if (!input->array->requires_grad() || (call.inputs.size() == 1 && is_among(call.inputs, value))) continue;
+    if (!input->array->requires_grad()) continue;
     const Dependents dependents(ex, value);
-    if (std::ranges::none_of(call.outputs, [&](const Value* output) { return dependents.contains(output); }))
-      continue;
-    const SourcePtr source = attribute_source(input->array->source, interned("is_leaf"));
-    PyRef is_leaf = checked(PyObject_GetAttr(input->object.get(), interned("is_leaf")));
-    if (is_leaf.get() != Py_True) leave_to_engine();
-    add_guard(ex, GuardKind::kIdentity, source, Py_True);
+    const bool is_asked_for = is_among(call.inputs, value);
+    const bool is_used =
+        std::ranges::any_of(call.outputs, [&](const Value* output) { return dependents.contains(output); });
+    const bool leads_elsewhere = is_used && !(call.inputs.size() == 1 && is_asked_for);
+    if (leads_elsewhere || (is_asked_for && !is_used)) require_leaf(ex, *input);
   }
 }
 

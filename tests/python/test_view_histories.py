@@ -486,3 +486,18 @@ def test_one_of_several_views_made_and_written_under_no_grad():
     x, y = (torch.arange(8.0).reshape(4, 2).requires_grad_() for _ in range(2))
     assert torch.equal(cdynamo.optimize(f, fullgraph=True)(x), f(y))
     assert torch.equal(x, y)
+
+
+@pytest.mark.parametrize("write", ["logical_not_", "zero_", "sign_"])
+def test_one_of_several_views_written_without_a_gradient(write):
+    def f(x):
+        for row in x.unbind(0):
+            getattr(row, write)()
+            torch.autograd.grad(x.sum(), row, allow_unused=True)
+
+    def error(f):
+        with pytest.raises(RuntimeError) as raised:
+            f(torch.arange(4.0).requires_grad_())
+        return str(raised.value)[:60]
+
+    assert error(cdynamo.optimize(f)) == error(f)
