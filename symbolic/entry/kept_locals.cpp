@@ -37,10 +37,10 @@ class KeptLocals {
       const ValuePtr contents = cell->contents(ex_);
       return cell->has_recipe() || (contents && outlives_its_uses(contents, depth));
     }
-    if (auto* generator = dynamic_cast<GeneratorValue*>(local.get()))
-      return generator->may_have_to_be_closed();
     // It may hold what a callback of the program's waits for, or the reference that has it.
     if (!ex_.state().watched_references.empty() && !local->source && !local->as_constant()) return true;
+    if (auto* generator = dynamic_cast<GeneratorValue*>(local.get()))
+      return generator->may_have_to_be_closed();
     if (is_new_object(local)) return is_known_elsewhere(local) || holds_what_outlives(local, depth);
     if (dynamic_cast<WeakReferenceValue*>(local.get()) || dynamic_cast<WeakProxyValue*>(local.get()))
       return true;

@@ -308,9 +308,10 @@ def other_nans() -> Iterator[list[bool]]:
     class Mode(TorchDispatchMode):
         def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: Any = None) -> Any:
             result = func(*args, **(kwargs or {}))
-            if torch.Tag.pointwise in func.tags and getattr(result, "dtype", None) in bits_of:
+            computes = torch.Tag.pointwise in func.tags or func.overloadpacket.__name__ in INEXACT
+            if computes and getattr(result, "dtype", None) in bits_of:
                 if (nans := result.isnan()).any():
-                    result.data.view(bits_of[result.dtype])[nans] ^= 2  # a quiet one stays one
+                    result.data.view(bits_of[result.dtype])[nans] |= 2  # a quiet one stays one
                     changed.append(True)
             return result
 

@@ -405,7 +405,17 @@ def reference_is_kept(log):
     log.append("before")
 
 
-@pytest.mark.parametrize("program", [dies_at_the_end, reference_is_kept])
+def dies_with_a_generator(log):
+    def steps():
+        node = Node(1)
+        reference = weakref.ref(node, lambda r: log.append("died"))
+        yield reference() is node
+
+    held = steps()
+    return next(held)
+
+
+@pytest.mark.parametrize("program", [dies_at_the_end, reference_is_kept, dies_with_a_generator])
 def test_what_dies_at_the_end_calls_back(compiled, program):
     fast = compiled(program)
     for _ in range(4):
