@@ -24,6 +24,9 @@ bool is_class_parameter(const OpDef& op, const Param& param) {
   return param.name == "target" && std::ranges::find(kLosses, op.name) != kLosses.end();
 }
 
+// What these look at, probabilities and classes, are no indices of anything.
+constexpr std::array<std::string_view, 2> kChecked = {"binary_cross_entropy", "one_hot"};
+
 // Calls visit(parameter, value) for the tensors among the arguments.
 template <typename F>
 void for_each_tensor(const OpDef& op, size_t overload, const std::vector<Arg>& args, F&& visit) {
@@ -102,7 +105,7 @@ bool looks_up(const Graph& captured, const Node& node) {
 }  // namespace
 
 bool checks_elements(const OpDef& op, size_t overload, const std::vector<Arg>& args) {
-  bool any = op.name == "binary_cross_entropy" || op.name == "one_hot";  // of probabilities, of classes
+  bool any = std::ranges::find(kChecked, op.name) != kChecked.end();
   for_each_tensor(op, overload, args, [&](const Param& param, const Value& value) {
     any |=
         (is_index_parameter(param) || is_class_parameter(op, param)) && runtime::is_integer(value.type.dtype);

@@ -1,7 +1,5 @@
 #include "symbolic/tensors/torch_generator.h"
 
-#include <algorithm>
-
 #include "absl/strings/str_cat.h"
 #include "symbolic/capture/executor_state.h"
 #include "symbolic/capture/value_factories.h"
@@ -57,11 +55,7 @@ graph::Value* add_generator_input(Executor& ex, const SourcePtr& source) {
 }
 
 RecipePtr TorchGeneratorValue::recipe_of_made(Executor& ex) const {
-  const graph::Value* input = add_generator_input(ex, source);
-  RecipePtr recipe = make_recipe(RecipeKind::kInput);
-  recipe->index = static_cast<int>(std::ranges::find(ex.state().result.inputs, input, &GraphInput::value) -
-                                   ex.state().result.inputs.begin());
-  return recipe;
+  return input_recipe(ex, add_generator_input(ex, source));
 }
 
 constexpr const char* kManualSeed = "manual_seed";

@@ -17,10 +17,6 @@ using graph::Arg;
 using graph::Node;
 using graph::Value;
 
-bool is_among(const std::vector<Value*>& values, const Value* value) {
-  return std::ranges::find(values, value) != values.end();
-}
-
 // The values that depend on `root` within the captured graph.
 class Dependents {
  public:
@@ -147,17 +143,18 @@ void require_leaf(Executor& ex, const ArrayInput& input) {
 }
 
 // An input of the graph that an output depends on may have a history, which leads to what is asked for past the graph. What
-// nothing depends on has one that the engine looks at all the same.
-void require_leaves(Executor& ex, const GradCall& call) {
+// nothing depends on has one that the engine looks at all the same. `used`: whether an output depends on what is asked for.
+void require_leaves(Executor& ex, const GradCall& call, const std::vector<bool>& used) {
   for (const auto& input : tensor_capture(ex).inputs) {
     const Value* value = input->array->value();
     if (!input->array->requires_grad()) continue;
+    if (const auto asked = std::ranges::find(call.inputs, value); asked != call.inputs.end()) {
+      if (call.inputs.size() > 1 || !used[asked - call.inputs.begin()]) require_leaf(ex, *input);
+      continue;
+    }
     const Dependents dependents(ex, value);
-    const bool is_asked_for = is_among(call.inputs, value);
-    const bool is_used =
-        std::ranges::any_of(call.outputs, [&](const Value* output) { return dependents.contains(output); });
-    const bool leads_elsewhere = is_used && !(call.inputs.size() == 1 && is_asked_for);
-    if (leads_elsewhere || (is_asked_for && !is_used)) require_leaf(ex, *input);
+    if (std::ranges::any_of(call.outputs, [&](const Value* output) { return dependents.contains(output); }))
+      require_leaf(ex, *input);
   }
 }
 
@@ -263,7 +260,7 @@ ValuePtr gradients_in_graph(Executor& ex, PyObject* callable, const CallArgs& ar
   // An output that came into the graph has a history that only the engine knows.
   for (size_t i = 0; i < call.outputs.size(); ++i)
     if (!call.outputs[i]->node) leave_to_engine();
-  require_leaves(ex, call);
+  require_leaves(ex, call, used);
   return recorded_call(ex, "call_function", PyRef::borrow(callable), args, [&]() -> ValuePtr {
     std::vector<Value*> found;
     if (!inputs.empty())

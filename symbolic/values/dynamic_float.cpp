@@ -276,13 +276,7 @@ RecipePtr DynamicFloatValue::recipe(Executor& ex) {
   if (recipe_) return recipe_;
   if (source) return recipe_ = source_recipe(source);
   const graph::Value* held = value();
-  const auto& inputs = ex.state().result.inputs;
-  for (size_t i = 0; i < inputs.size() && make_input_; ++i)
-    if (inputs[i].value == held) {
-      recipe_ = make_recipe(RecipeKind::kInput);
-      recipe_->index = static_cast<int>(i);
-      return recipe_;
-    }
+  if (make_input_ && (recipe_ = input_recipe(ex, held))) return recipe_;
   recipe_ = make_recipe(RecipeKind::kPythonScalar);
   recipe_->index = static_cast<int>(ex.graph().outputs.size());
   ex.graph().outputs.push_back(value_);

@@ -1,5 +1,6 @@
 #include "symbolic/values/value_tools.h"
 
+#include <algorithm>
 #include <cstring>
 #include <string>
 #include <unordered_map>
@@ -147,6 +148,15 @@ RecipePtr source_recipe(const SourcePtr& source) {
     recipe->object = source->object;  // as weak as it is there
   else
     recipe->source = source;
+  return recipe;
+}
+
+RecipePtr input_recipe(Executor& ex, const graph::Value* value) {
+  const auto& inputs = ex.state().result.inputs;
+  const auto input = std::ranges::find(inputs, value, &GraphInput::value);
+  if (input == inputs.end()) return nullptr;
+  RecipePtr recipe = make_recipe(RecipeKind::kInput);
+  recipe->index = static_cast<int>(input - inputs.begin());
   return recipe;
 }
 

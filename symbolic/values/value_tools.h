@@ -39,6 +39,7 @@ void guard_class(Executor& ex, PyTypeObject* type);
 // ---- recipes
 RecipePtr make_recipe(RecipeKind kind, PyObject* object = nullptr, std::vector<RecipePtr> items = {});
 RecipePtr source_recipe(const SourcePtr& source);
+RecipePtr input_recipe(Executor& ex, const graph::Value* value);  // null: no input of the graph
 // Sets `slot`, unless making the parts has come back here (an object that refers to what holds it) and set it.
 RecipePtr first_recipe(RecipePtr& slot, RecipePtr made);
 RecipePtr call_recipe(PyObject* callable, std::vector<RecipePtr> arguments);

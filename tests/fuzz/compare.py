@@ -195,10 +195,13 @@ def same(a: Any, b: Any, relative: float = 1e-4) -> bool:
 
 def same_but_sizes(a: Any, b: Any) -> bool:
     """Of gradients, of each a dtype, sizes and numbers."""
-    both = (a, b)
-    if not all(isinstance(each, list) for each in both):
+    if not (isinstance(a, list) and isinstance(b, list)):
         return False
-    return same(*([gradient and (gradient[0], gradient[2]) for gradient in each] for each in both))
+
+    def without_sizes(gradients: list) -> list:
+        return [gradient and (gradient[0], gradient[2]) for gradient in gradients]
+
+    return same(without_sizes(a), without_sizes(b))
 
 
 def floats(words: str) -> list[float]:
