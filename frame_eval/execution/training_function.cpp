@@ -47,6 +47,17 @@ std::vector<int64_t> evaluate(const graph::SymContext& sym, const std::vector<gr
   return values;
 }
 
+// {name: value}
+PyRef symbol_values(const graph::SymContext& sym, const std::vector<int64_t>& symbols) {
+  PyRef values = symbolic::checked(PyDict_New());
+  for (size_t i = 0; i < std::min(symbols.size(), sym.symbols().size()); ++i) {
+    const PyRef value = symbolic::checked(PyLong_FromLongLong(symbols[i]));
+    if (PyDict_SetItemString(values.get(), sym.symbols()[i].name.c_str(), value.get()) < 0)
+      throw symbolic::PythonError{};
+  }
+  return values;
+}
+
 // Whether compiled code that was made for this type may read the tensor.
 bool is_of_type(PyObject* tensor, const graph::TensorType& type, const graph::SymContext& sym,
                 const std::vector<int64_t>& symbols) {
@@ -352,7 +363,8 @@ PyRef TrainingFunction::run_in_python(const NodePart& part, PyObject* node, PyOb
   PyRef description = describe_core(
       *function.graph, static_cast<const symbolic::LibraryCalls*>(forward_->library_context.get()));
   PyRef graph = symbolic::checked(PyObject_CallOneArg(python_side(PythonSide::kGraph), description.get()));
-  PyRef outputs = symbolic::checked(PyObject_CallMethod(graph.get(), "run", "O", list.get()));
+  const PyRef sizes = symbol_values(*plan_.function->sym, forward.symbols);
+  PyRef outputs = symbolic::checked(PyObject_CallMethod(graph.get(), "run", "OO", list.get(), sizes.get()));
   return gradient_tuple(part, function.outputs, PySequence_Fast_ITEMS(outputs.get()));
 }
 

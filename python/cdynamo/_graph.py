@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -148,9 +148,12 @@ class Graph:
         """The values of the size symbols in a call."""
         return {name: inputs[i] if dim < 0 else inputs[i].shape[dim] for name, i, dim in self.symbols}
 
-    def run(self, inputs: Sequence[Any]) -> list[Any]:
-        """Executes the calls one by one on `inputs`, in the order of the placeholders; returns the outputs."""
-        sizes = {"min": min, "max": max, **self.size_values(inputs)}
+    def run(self, inputs: Sequence[Any], sizes: Mapping[str, int] | None = None) -> list[Any]:
+        """Executes the calls one by one on `inputs`, in the order of the placeholders; returns the outputs.
+
+        `sizes`: values of the size symbols, where not all of them are sizes of the inputs.
+        """
+        sizes = {"min": min, "max": max, **(self.size_values(inputs) if sizes is None else sizes)}
         made: dict[Node, Any] = dict(zip(self.placeholders, inputs))
 
         def value_of(leaf: Any) -> Any:

@@ -10,9 +10,11 @@
 #include "symbolic/frames/generators.h"
 #include "symbolic/interop/finalizers.h"
 #include "symbolic/tensors/array_value.h"
+#include "symbolic/values/deque.h"
 #include "symbolic/values/holder_search.h"
 #include "symbolic/values/list.h"
 #include "symbolic/values/made_weak_reference.h"
+#include "symbolic/values/set.h"
 #include "symbolic/values/tuple.h"
 #include "symbolic/values/user_object.h"
 #include "symbolic/values/value_tools.h"
@@ -107,16 +109,19 @@ class KeptLocals {
   }
 
   static bool is_container(const ValuePtr& value) {
-    return list_in(value) || tuple_in(value) || dict_in(value);
+    return list_in(value) || tuple_in(value) || dict_in(value) || deque_in(value) || set_in(value);
   }
 
   // Of a container, a new object, or what refers to others as an iterator does; empty for anything else.
   std::vector<ValuePtr> items_of(const ValuePtr& holder) {
     if (ListValue* list = list_in(holder)) return list->items(ex_);
     if (TupleValue* tuple = tuple_in(holder)) return tuple->items(ex_);
+    if (DequeValue* deque = deque_in(holder)) return deque->items(ex_);
+    if (SetValue* set = set_in(holder)) return set->inserted_items();
     std::vector<ValuePtr> values = referred_to(holder);
     if (DictValue* dict = dict_in(holder))
-      for (const DictValue::Entry& entry : dict->entries(ex_)) values.push_back(entry.value);
+      for (const DictValue::Entry& entry : dict->entries(ex_))
+        values.insert(values.end(), {entry.key, entry.value});
     if (const UserObjectValue* object = new_object_in(holder)) {
       if (const DictValue* attributes = object->known_instance_dict())
         for (const DictValue::Entry& entry : attributes->known_entries()) values.push_back(entry.value);

@@ -129,20 +129,17 @@ void note_computed(Executor& ex, const KnownCall& call, const ValuePtr& value) {
   values.push_back(value);
 }
 
-// Of a function, how many results captured code has computed that the cache will hold.
+// How many calls of the function captured code has computed, whose results the cache will hold at the end.
 Py_ssize_t computed_of(Executor& ex, PyObject* function) {
-  const auto& computed = ex.state().cached_calls.computed;
-  const auto found = computed.find(function);
-  return found == computed.end() ? 0 : std::ssize(found->second.second);
+  return std::ranges::count(ex.state().cached_calls.late, function,
+                            [](const auto& call) { return call.function.get(); });
 }
 
 // Has the cache hold the result of a call that it does not hold yet, of a function that was seen to have no effects. This is the call
 // that counts as a miss; the one that the compiled code makes of it counts as none. Null: it does not hold it for long, and who
 // captured it each time that it is dropped would never be done.
 ValuePtr filled_value(Executor& ex, const KnownCall& call) {
-  if (is_full(call.function, computed_of(ex, call.function)) ||
-      CacheFills::was_dropped(call.function, call.key))
-    return nullptr;
+  if (CacheFills::was_dropped(call.function, call.key)) return nullptr;
   if (!fills(ex).call(call.function, call.key, call.positional.get(), call.keywords.get()))
     raise_current_error(ex);
   return held_value(ex, call);
@@ -349,10 +346,11 @@ ValuePtr call_cached_function(Executor& ex, const ValuePtr& callable, const Call
     // It would make other calls, which are guarded not to be held, and close generators.
     const bool does_more =
         state.cached_calls.unheld != unheld_before || abandoned_so_far(ex) != abandoned_before;
-    const bool drops = is_full(cached, computed_of(ex, cached));
+    const bool drops = is_full(cached, computed_of(ex, function.get()));
     ValuePtr held;
     if (drops) state.cached_calls.that_drop.insert(cached);
-    if (known && !computes_tensors && !misses_changes && !does_more) held = filled_value(ex, *known);
+    if (known && !drops && !computes_tensors && !misses_changes && !does_more)
+      held = filled_value(ex, *known);
     if (held) {
       result = held;
     } else {

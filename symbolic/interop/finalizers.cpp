@@ -97,11 +97,11 @@ bool any_part(PyObject* object, const Test& test) {
   return false;
 }
 
-// Something that it alone holds dies with it, for which a callback of the program's waits.
+// What dies with it has a callback of the program's. How many hold the part itself is not asked: the capture may.
 bool holds_what_calls_back(PyObject* object, int depth) {
   return any_part(object, [depth](PyObject* part) {
-    if (Py_REFCNT(part) != 1) return false;
-    return has_callback(part, false) || (depth > 0 && holds_what_calls_back(part, depth - 1));
+    return has_callback(part, false) ||
+           (depth > 0 && Py_REFCNT(part) == 1 && holds_what_calls_back(part, depth - 1));
   });
 }
 

@@ -16,6 +16,8 @@ class DequeValue final : public SymbolicValue {
 
   static constexpr Py_ssize_t kUnbounded = -1;
   const std::vector<ValuePtr>& items(Executor& ex);  // all of them, wrapped
+  const std::vector<ValuePtr>& known_items() const { return items_; }
+  const std::vector<ValuePtr>& known_appended() const { return appended_; }
   size_t size(Executor& ex);
   const ValuePtr& item(Executor& ex, size_t index);
   Py_ssize_t max_length(Executor& ex);

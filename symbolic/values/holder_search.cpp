@@ -5,6 +5,7 @@
 #include "symbolic/capture/executor_state.h"
 #include "symbolic/capture/value_factories.h"
 #include "symbolic/values/class_value.h"
+#include "symbolic/values/deque.h"
 #include "symbolic/values/iterator.h"
 #include "symbolic/values/list.h"
 #include "symbolic/values/partial.h"
@@ -25,6 +26,8 @@ bool HolderSearch::is_in(const ValuePtr& holder) {
   if (auto* dict = dynamic_cast<DictValue*>(holder.get())) return is_in_dict(*dict);
   if (auto* list = dynamic_cast<ListValue*>(holder.get()))
     return is_in_any(list->known_items()) || is_in_any(list->known_appended());
+  if (auto* deque = dynamic_cast<DequeValue*>(holder.get()))
+    return is_in_any(deque->known_items()) || is_in_any(deque->known_appended());
   if (auto* set = dynamic_cast<SetValue*>(holder.get())) return is_in_any(set->inserted_items());
   if (is_in_any(held_in_cells(ex_, holder)) || is_in_any(held_by_generator(holder)) ||
       is_in_any(referred_to(holder)))

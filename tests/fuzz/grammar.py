@@ -304,7 +304,7 @@ MODULES = {
     "A": [
         "NET({A}.float())", "NET({A}.float())", "NET({A}.float(), by={I})", "NET(x.float())", "NET(y.float())", "NET.linear({A}.float())", "NET.linear.weight", "NET.linear.weight[0]", "NET.seen", "NET.layers[{I} % 2]({A})",
         "NET.layers[-1].by", "torch.nn.functional.linear({A}.float(), NET.linear.weight)", "sum(v.sum() for v in NET.parameters())", "NET.state_dict()['seen']", "torch.nn.Sequential(*NET.layers)({A})", "{A}.sin()",
-        "NET.norm({A}.float().reshape(1, 3, -1))", "NET.norm(x.float().reshape(-1, 3, 1).expand(-1, 3, 2))", "NET.norm.running_mean", "torch.nn.functional.instance_norm({A}.float().reshape(1, 3, -1), NET.norm.running_mean, NET.norm.running_var, use_input_stats={B}, momentum=0.5)",
+        "NET.norm({A}.float().reshape(1, 3, -1))", "NET.norm(x.float().reshape(-1, 3, 1).expand(-1, 3, 2))", "NET.norm.running_mean", "torch.nn.functional.instance_norm({A}.float().reshape(1, 3, -1), NET.norm.running_mean, NET.norm.running_var, use_input_stats={B}, momentum=0.5, eps=1.0)",
     ],
     "I": ["NET.calls", "len(NET.layers)", "NET.scale", "sum(v.numel() for v in NET.parameters())", "len(list(NET.modules()))"],
     "B": ["NET.training", "hasattr(NET, 'extra')", "isinstance(NET.layers[0], Scale)", "NET.linear.bias is None", "any(v.requires_grad for v in NET.parameters())", "NET.linear.weight.grad is None"],
