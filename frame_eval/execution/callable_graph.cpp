@@ -5,21 +5,21 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "frame_eval/execution/compiled_graph.h"
 #include "frame_eval/execution/drawn_generators.h"
+#include "frame_eval/execution/left_behind.h"
 #include "frame_eval/hook/hook.h"
 #include "frame_eval/reports/graph_description.h"
-#include "graph/index_operands.h"
 #include "graph/op.h"
-#include "graph/ops/random.h"
-#include "graph/passes/view_step.h"
 #include "symbolic/interop/numpy_access.h"
 
 namespace cdynamo::frame_eval {
 namespace {
 
 using symbolic::checked;
+using symbolic::numpy_access::is_array_object;
 
 // The place of each user call: that of its first node.
 PyRef locations(const graph::Graph& graph, Py_ssize_t num_calls) {
@@ -100,107 +100,11 @@ class BackendScope {
 };
 thread_local int BackendScope::depth_ = 0;
 
-const graph::Value* storage_of(const graph::Value* value) {
-  while (value && value->node && graph::result_alias(*value->node) != graph::Alias::kNone)
-    value = std::get<graph::Value*>(value->node->args.at(0));
-  return value;
-}
-
-struct WrittenInput {
-  int input;
-  bool changes_history;  // a write is one that autograd records
-};
-
-void add_written_inputs(const graph::Graph& graph, const graph::Node& node,
-                        std::vector<WrittenInput>& written) {
-  const std::vector<graph::Param>& params = node.op->parsed.at(node.overload).params;
-  for (size_t i = 0; i < node.args.size() && i < params.size(); ++i) {
-    const auto* value = std::get_if<graph::Value*>(&node.args[i]);
-    if (!value || !*value || !(params[i].mutated || (i == 0 && node.in_place))) continue;
-    const graph::Value* storage = storage_of(*value);
-    const auto input = std::ranges::find(graph.inputs, storage);
-    if (input == graph.inputs.end()) continue;
-    const int index = static_cast<int>(input - graph.inputs.begin());
-    const auto known = std::ranges::find(written, index, &WrittenInput::input);
-    const bool is_recorded = !node.no_grad && !graph::view_history(*value).detached;
-    if (known == written.end())
-      written.push_back({index, is_recorded});
-    else
-      known->changes_history |= is_recorded;
-  }
-}
-
-// Generators are put back. NumPy's functions and PyTorch's own operators on the CPU neither write nor draw (capture sees to it); a
-// custom operator may do anything, and attention on a GPU draws its mask. The forward of a Function changes nothing but
-// its results (capture sees to that too), but a hook of an input would be registered twice.
-bool may_run_again(const graph::Node& node) {
-  if (node.op->name == "core.function")
-    return std::ranges::all_of(std::get<std::vector<graph::Value*>>(node.args.at(1)),
-                               [](const graph::Value* output) { return output->node != nullptr; });
-  if (node.op->family != graph::Family::kLibrary) return true;
-  const std::string_view name = graph::Args(node.op->parsed[node.overload], node.args).string("name");
-  return name.starts_with("numpy::") ||
-         (name.starts_with("aten::") && node.results.at(0)->type.device.type == runtime::DeviceType::kCPU);
-}
-
-// What has to be as it was where a call that failed on its way begins anew. Nullopt: that cannot be had.
-std::optional<std::vector<WrittenInput>> left_behind(const graph::Graph& graph) {
-  std::vector<WrittenInput> written;
-  bool may_fail = false;
-  for (const auto& node : graph.nodes) {
-    if (!may_run_again(*node)) return std::nullopt;
-    add_written_inputs(graph, *node, written);
-    // Capture has checked all but elements, what numbers are drawn by (of dropout it is known), and what a library looks at.
-    const bool may_be_refused = graph::draws_random_numbers(*node->op) && !node->op->differentiable;
-    may_fail |= node->op->family == graph::Family::kLibrary || may_be_refused ||
-                graph::checks_elements(*node->op, node->overload, node->args);
-  }
-  if (!written.empty() && !may_fail) return std::nullopt;
-  return written;
-}
-
-bool is_array_or_subclass(PyObject* object) {
-  const symbolic::numpy_access::Api* api = symbolic::numpy_access::api();
-  return api && PyObject_TypeCheck(object, api->array_type);
-}
-
-// Inputs as they are before a graph writes to them.
-class KeptInputs {
- public:
-  KeptInputs(const Bindings& bindings, const std::vector<WrittenInput>& written,
-             const DrawnGenerators& generators)
-      : states_(generators.save(bindings.inputs)) {
-    for (const auto& [input, changes_history] : written) {
-      PyRef memory = PyRef::borrow(bindings.inputs[input]);
-      if (!is_array_or_subclass(memory.get())) {
-        const PyRef history = checked(PyObject_GetAttrString(memory.get(), "requires_grad"));
-        complete_ &= !changes_history || history.get() == Py_False;
-        if (!complete_) return;
-        memory = checked(PyObject_CallMethod(memory.get(), "detach", nullptr));
-      }
-      PyRef copy = checked(
-          PyObject_CallMethod(memory.get(), is_array_or_subclass(memory.get()) ? "copy" : "clone", nullptr));
-      kept_.emplace_back(std::move(memory), std::move(copy));
-    }
-  }
-  bool complete() const { return complete_; }  // what has a history is not put back
-  void put_back() const {
-    states_.put_back();
-    for (const auto& [memory, copy] : kept_)
-      if (PyObject_SetItem(memory.get(), Py_Ellipsis, copy.get()) < 0) throw symbolic::PythonError{};
-  }
-
- private:
-  std::vector<std::pair<PyRef, PyRef>> kept_;
-  DrawnGenerators::Saved states_;
-  bool complete_ = true;
-};
-
 class CallableGraph : public CompiledGraph {
  public:
   // `replay` runs the program's calls one by one; null: `callable` does. `ints`: symbols that come after the inputs.
   CallableGraph(std::string backend, PyRef callable, PyRef replay, std::vector<int> ints,
-                std::vector<OutputForm> forms, std::optional<std::vector<WrittenInput>> left_behind,
+                std::vector<OutputForm> forms, std::optional<LeftBehind> left_behind,
                 DrawnGenerators generators)
       : backend_(std::move(backend)),
         callable_(std::move(callable)),
@@ -282,7 +186,7 @@ class CallableGraph : public CompiledGraph {
   static bool to_scalar(OutputForm form, PyRef& output) {
     if (form == OutputForm::kPythonScalar && PyObject_HasAttrString(output.get(), "item")) {
       output = PyRef::steal(PyObject_CallMethod(output.get(), "item", nullptr));
-    } else if (form == OutputForm::kNumpyScalar && is_array_or_subclass(output.get())) {
+    } else if (form == OutputForm::kNumpyScalar && is_array_object(output.get())) {
       PyRef nothing = PyRef::steal(PyTuple_New(0));
       if (nothing) output = PyRef::steal(PyObject_GetItem(output.get(), nothing.get()));
     }
@@ -293,8 +197,7 @@ class CallableGraph : public CompiledGraph {
   PyRef callable_, replay_;
   std::vector<int> ints_;
   std::vector<OutputForm> forms_;
-  std::optional<std::vector<WrittenInput>>
-      left_behind_;  // inputs that are written to; nullopt: it cannot run again
+  std::optional<LeftBehind> left_behind_;  // nullopt: it cannot run again
   DrawnGenerators generators_;
 };
 
@@ -350,7 +253,7 @@ std::unique_ptr<CompiledGraph> compile_with_callable(const symbolic::CaptureResu
                                          PyRef::borrow(PyTuple_GET_ITEM(compiled.get(), 0)),
                                          replay.get() == Py_None ? PyRef() : std::move(replay),
                                          chosen(ints, PyTuple_GET_ITEM(compiled.get(), 2)), std::move(forms),
-                                         left_behind(*capture.graph), DrawnGenerators(*capture.graph));
+                                         LeftBehind::of(*capture.graph), DrawnGenerators(*capture.graph));
 }
 
 }  // namespace cdynamo::frame_eval

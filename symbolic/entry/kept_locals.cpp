@@ -47,7 +47,8 @@ class KeptLocals {
     if (dynamic_cast<WeakReferenceValue*>(local.get()) || dynamic_cast<WeakProxyValue*>(local.get()))
       return true;
     auto* function = dynamic_cast<FunctionValue*>(local.get());
-    if (function && (function->is_handed_out() || has_what_is_told(local, depth))) return true;
+    if (function && (function->is_handed_out() || has_what_is_told(local, depth) || is_kept_by_itself(local)))
+      return true;
     if (local->source && local->source->kind == SourceKind::kConstant) return false;
     const std::optional<PyRef> constant = local->as_constant();
     // The bases of a class know it for as long as it lives.
@@ -78,6 +79,20 @@ class KeptLocals {
     if (std::ranges::none_of(items, outlives)) return false;
     return std::ranges::all_of(items, is_there) ||
            std::ranges::any_of(items, [&](const ValuePtr& item) { return item && is_told(item, depth + 1); });
+  }
+
+  // One that calls itself is in a cycle: what else its closure refers to lives until the collector comes, whatever is put there later.
+  bool is_kept_by_itself(const ValuePtr& function) {
+    const std::vector<ValuePtr> cells = held_in_cells(ex_, function);
+    const auto contents = [](const ValuePtr& cell) {
+      return dynamic_cast<CellValue&>(*cell).known_contents();
+    };
+    return std::ranges::find(cells, function, contents) != cells.end() &&
+           std::ranges::any_of(cells, [&](const ValuePtr& cell) {
+             const ValuePtr held = contents(cell);
+             return held && held->source && !dynamic_cast<ArrayValue*>(held.get()) &&
+                    !is_number_or_text(held->type());
+           });
   }
 
   // A new function with a closure.

@@ -1,5 +1,6 @@
 // Opcodes of the stack, constants, locals and cells.
 #include <algorithm>
+#include <ranges>
 #include <string>
 #include <string_view>
 
@@ -244,16 +245,27 @@ bool is_own_argument(const SymbolicFrame& root, int slot) {
   return source && source->kind == SourceKind::kArgument && source->label == root.slot_name(slot);
 }
 
+// What captured code has made and the collector alone frees: a class, and what is in a cycle.
+bool is_held_by_garbage(Executor& ex, HolderSearch& search) {
+  const auto is_in_new = [&](const ValuePtr& holder) {
+    return holder && !holder->source && search.is_in(holder);
+  };
+  return std::ranges::any_of(ex.state().made_classes.stand_ins | std::views::keys, is_in_new) ||
+         std::ranges::any_of(ex.state().cyclic | std::views::values,
+                             [&](const auto& holder) { return is_in_new(holder.lock()); });
+}
+
 }  // namespace
 
 void require_ends_in_order(Executor& ex, const SymbolicFrame& root) {
   if (!ex.state().request.owns_arguments) return;
   const auto require = [&](PyObject* object, const ValuePtr& value) {
     if (!object || !comes_by_argument(value->source) || !runs_other_code_when_it_dies(object)) return;
+    const auto refuse = [object] { break_graph("CD0221", std::string("class ") + Py_TYPE(object)->tp_name); };
     HolderSearch search(ex, value);
     for (int slot = 0; slot < std::ssize(root.locals); ++slot)
-      if (root.locals[slot] && !is_own_argument(root, slot) && search.is_in(root.locals[slot]))
-        break_graph("CD0221", std::string("class ") + Py_TYPE(object)->tp_name);
+      if (root.locals[slot] && !is_own_argument(root, slot) && search.is_in(root.locals[slot])) refuse();
+    if (is_held_by_garbage(ex, search)) refuse();
   };
   for (const auto& [object, value] : ex.state().by_object) require(object, value);
   for (const ValuePtr& local : root.locals)

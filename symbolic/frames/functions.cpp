@@ -415,7 +415,15 @@ ValuePtr wrap_method(Executor& ex, PyObject* method, SourcePtr source) {
   return value;
 }
 
-std::vector<ValuePtr> held_by_method(const ValuePtr& holder) {
+std::vector<ValuePtr> FunctionValue::held() const {
+  std::vector<ValuePtr> values{defaults, keyword_defaults, annotations};
+  for (const auto& [name, value] : attributes_) values.push_back(value);
+  std::erase(values, nullptr);
+  return values;
+}
+
+std::vector<ValuePtr> held_by_function(const ValuePtr& holder) {
+  if (auto* function = dynamic_cast<FunctionValue*>(holder.get())) return function->held();
   auto* method = dynamic_cast<BoundMethodValue*>(holder.get());
   return method ? std::vector<ValuePtr>{method->self(), method->function()} : std::vector<ValuePtr>();
 }

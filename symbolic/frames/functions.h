@@ -74,6 +74,7 @@ class FunctionValue final : public SymbolicValue {
   PyObject* globals() const { return globals_.get(); }
   DictValue* shown_dict(Executor& ex) const;  // its __dict__, where the program has asked for it
   std::vector<ValuePtr> closure(Executor& ex);
+  std::vector<ValuePtr> held() const;  // defaults and attributes that captured code has given it
   // The default of a parameter: positional by its index in co_varnames, keyword-only by name. Null: none.
   ValuePtr positional_default(Executor& ex, int parameter);
   ValuePtr keyword_default(Executor& ex, PyObject* name);

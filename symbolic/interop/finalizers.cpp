@@ -62,31 +62,57 @@ bool is_suspended_generator(PyObject* object) {
 
 constexpr Py_ssize_t kMany = 64;  // of more items the first are looked at
 
+// What keeps its items alive: a container, or an iterator that C has made, over one or over other iterators.
+bool has_items(PyObject* object) {
+  PyTypeObject* type = Py_TYPE(object);
+  if (!PyObject_IS_GC(object) || !type->tp_traverse || PyGen_CheckExact(object)) return false;
+  const auto is_one_of = [type](std::initializer_list<const PyTypeObject*> types) {
+    return std::ranges::find(types, type) != types.end();
+  };
+  if (is_one_of({&PyList_Type, &PyTuple_Type, &PyDict_Type, &PySet_Type, &PyFrozenSet_Type, deque_type()}))
+    return true;
+  const bool is_of_program = PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE) && type->tp_dictoffset != 0;
+  return PyIter_Check(object) && !is_of_program;
+}
+
+// Whether `test` holds for an item, or for a key.
+template <typename Test>
+bool any_item(PyObject* object, const Test& test) {
+  struct Visit {
+    const Test& test;
+    Py_ssize_t left = kMany;
+    bool found = false;
+  } visit{test};
+  if (!has_items(object)) return false;
+  const auto look = [](PyObject* item, void* given) {
+    auto& visit = *static_cast<Visit*>(given);
+    visit.found = visit.test(item);
+    return static_cast<int>(visit.found || --visit.left == 0);
+  };
+  Py_TYPE(object)->tp_traverse(object, look, &visit);
+  return visit.found;
+}
+
 // What the object holds, for as long as `test` holds for none of it: attributes of an instance of a class in Python, items, what a
-// function's closure has.
+// function's closure and defaults have.
 template <typename Test>
 bool any_part(PyObject* object, const Test& test) {
-  if (PyList_CheckExact(object) || PyTuple_CheckExact(object)) {
-    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(object) && i < kMany; ++i)
-      if (PyObject* item = PySequence_Fast_GET_ITEM(object, i); item && test(item)) return true;
-    return false;
-  }
+  if (any_item(object, test)) return true;
   if (PyFunction_Check(object)) {
     PyObject* closure = PyFunction_GET_CLOSURE(object);
     for (Py_ssize_t i = 0; closure && i < PyTuple_GET_SIZE(closure); ++i) {
       PyObject* cell = PyTuple_GET_ITEM(closure, i);
       if (PyObject* held = PyCell_GET(cell); held && Py_REFCNT(cell) == 1 && test(held)) return true;
     }
-    return false;
+    PyObject *defaults = PyFunction_GET_DEFAULTS(object), *of_keywords = PyFunction_GET_KW_DEFAULTS(object);
+    return (defaults && any_item(defaults, test)) || (of_keywords && any_item(of_keywords, test));
   }
   PyRef attributes;
   const PyTypeObject* type = Py_TYPE(object);
   const bool has_attributes =
       PyType_HasFeature(Py_TYPE(object), Py_TPFLAGS_HEAPTYPE) && !PyType_Check(object) &&
       (type->tp_dictoffset != 0 || PyType_HasFeature(Py_TYPE(object), Py_TPFLAGS_MANAGED_DICT));
-  if (PyDict_CheckExact(object))
-    attributes = PyRef::borrow(object);
-  else if (has_attributes && type->tp_getattro == PyObject_GenericGetAttr)
+  if (has_attributes && type->tp_getattro == PyObject_GenericGetAttr)
     // Null where the object has none yet: one made here would be seen (functools.partial looks).
     if (PyObject** dict = _PyObject_GetDictPtr(object)) attributes = PyRef::borrow(*dict);
   if (!attributes) return false;
@@ -97,11 +123,15 @@ bool any_part(PyObject* object, const Test& test) {
   return false;
 }
 
+// How deep it is looked below the object: through a few containers in each other, and the iterators over them.
+constexpr int kContainer = 4, kNested = 2 * kContainer;
+int below(PyObject* object, int depth) { return depth - (PyIter_Check(object) ? 1 : kContainer); }
+
 // What dies with it has a callback of the program's. How many hold the part itself is not asked: the capture may.
 bool holds_what_calls_back(PyObject* object, int depth) {
-  return any_part(object, [depth](PyObject* part) {
+  return any_part(object, [left = below(object, depth)](PyObject* part) {
     return has_callback(part, false) ||
-           (depth > 0 && Py_REFCNT(part) == 1 && holds_what_calls_back(part, depth - 1));
+           (left >= 0 && Py_REFCNT(part) == 1 && holds_what_calls_back(part, left));
   });
 }
 
@@ -109,27 +139,8 @@ bool is_told(PyObject* object, int depth, bool containers_count) {
   if (class_entry(Py_TYPE(object), "__del__") || has_callback(object, containers_count) ||
       is_suspended_generator(object))
     return true;
-  if (depth == 0) return false;
-  if (PyDict_CheckExact(object)) {
-    PyObject *key, *value;
-    Py_ssize_t seen = 0;
-    for (Py_ssize_t at = 0; seen < kMany && PyDict_Next(object, &at, &key, &value); ++seen)
-      if (is_told(key, depth - 1, containers_count) || is_told(value, depth - 1, containers_count))
-        return true;
-    return false;
-  }
-  if (deque_type() == Py_TYPE(object)) {
-    for (Py_ssize_t i = 0; i < deque_length(object) && i < kMany; ++i)
-      if (PyRef item = deque_item(object, i); item && is_told(item.get(), depth - 1, containers_count))
-        return true;
-    return false;
-  }
-  if (!PyList_CheckExact(object) && !PyTuple_CheckExact(object)) return false;
-  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(object) && i < kMany; ++i)
-    if (PyObject* item = PySequence_Fast_GET_ITEM(object, i);
-        item && is_told(item, depth - 1, containers_count))
-      return true;
-  return false;
+  const int left = below(object, depth);
+  return left >= 0 && any_item(object, [&](PyObject* item) { return is_told(item, left, containers_count); });
 }
 
 }  // namespace
@@ -163,8 +174,6 @@ bool is_waiting_reference(PyObject* object) {
 }
 
 }  // namespace
-
-constexpr int kNested = 2;
 
 bool runs_code_when_it_dies(PyObject* object) {
   return is_told(object, kNested, true) || is_waiting_reference(object) ||

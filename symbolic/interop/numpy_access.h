@@ -44,6 +44,11 @@ struct Api {
 };
 // Null where NumPy is not loaded or has another ABI.
 const Api* api();
+// Whether it is an array, of numpy.ndarray or a subclass.
+inline bool is_array_object(PyObject* object) {
+  const Api* numpy = api();
+  return numpy && PyObject_TypeCheck(object, numpy->array_type);
+}
 // Whether it is an instance of numpy.generic: np.float32(1), but no array without dims.
 inline bool is_scalar(PyObject* object) {
   const Api* numpy = api();

@@ -187,6 +187,15 @@ bool any_requires_grad(TensorCapture& capture, std::vector<Arg> args, bool cuts 
   return any;
 }
 
+// It, or what it is a view of.
+bool is_of_integers(const graph::Value* value) {
+  for (; value; value = graph::viewed_operand(*value)) {
+    if (!runtime::is_float(value->type.dtype)) return true;
+    if (!value->node || graph::result_alias(*value->node) == Alias::kNone) return false;
+  }
+  return false;
+}
+
 // In place: whose tensor gets a history, or keeps the one it has.
 void note_written_gradient(Executor& ex, graph::Value* target, bool any) {
   TensorCapture& capture = tensor_capture(ex);
@@ -214,7 +223,8 @@ void note_written_gradient(Executor& ex, graph::Value* target, bool any) {
   if (!any) return;
   if (is_input) break_graph("CD0416", "an input");
   if (capture.made_leaves.contains(base)) break_graph("CD0416", "a leaf");
-  if (!runtime::is_float(target->type.dtype)) break_graph("CD0416", "a tensor of integers");
+  // No history goes through them: of their view the gradient is its own alone.
+  if (is_of_integers(target)) break_graph("CD0416", "a tensor of integers");
   base->requires_grad = true;
   for (auto& [view, root] : capture.base_of)
     if (root == base && (!capture.cut.count(view) || !graph::view_history(view).detached))

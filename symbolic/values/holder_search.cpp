@@ -72,7 +72,7 @@ bool HolderSearch::is_in_object(const UserObjectValue& object) {
 std::vector<ValuePtr> referred_to(const ValuePtr& holder) {
   if (auto* iterator = dynamic_cast<IteratorValue*>(holder.get())) return iterator->held();
   if (auto* partial = dynamic_cast<PartialValue*>(holder.get())) return partial->held();
-  return held_by_method(holder);
+  return held_by_function(holder);
 }
 
 bool outlives_call(const SourcePtr& source) {

@@ -30,9 +30,10 @@ class HolderSearch {
 
 // What a generator that captured code has made holds, in its frame; nothing of another value. In frames/generators.cpp.
 std::vector<ValuePtr> held_by_generator(const ValuePtr& holder);
-// The object of a bound method, and its function; nothing of another value. In frames/functions.cpp.
-std::vector<ValuePtr> held_by_method(const ValuePtr& holder);
-// What an iterator, a partial function or a bound method refers to; nothing of another value.
+// Defaults and attributes of a function, the object and the function of a bound method; nothing of another value. In
+// frames/functions.cpp.
+std::vector<ValuePtr> held_by_function(const ValuePtr& holder);
+// What an iterator, a partial function, a function or a bound method refers to; nothing of another value.
 std::vector<ValuePtr> referred_to(const ValuePtr& holder);
 
 // Neither an argument, which dies with the call where its caller does not hold it, nor what only such an argument leads to.

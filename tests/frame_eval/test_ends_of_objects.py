@@ -3,6 +3,7 @@ graph breaks lie between: held by locals, containers, stacks and closures."""
 
 from __future__ import annotations
 
+import collections
 import functools
 import gc
 import importlib
@@ -720,6 +721,65 @@ def held_by_a_method(x, log, watch):
     return y
 
 
+def held_with_its_sum(x, log, watch):
+    item = Item(1)
+    w = watch(item, "a", log)
+    cdynamo.graph_break()
+    item = Item((item, item))
+    log.append(w is None)
+    box = [item]
+    return x
+
+
+def held_by_the_default_of_a_method_of_a_class(x, log, watch):
+    item = Item(1)
+    w = watch(item, "a", log)
+    cdynamo.graph_break()
+
+    class Own:
+        def method(self, given=item):
+            return given
+
+    return x
+
+
+def held_by_the_closure_of_a_class(x, log, watch):
+    item = Item(1)
+    w = watch(item, "a", log)
+    cdynamo.graph_break()
+
+    class Own:
+        @property
+        def item(self):
+            return item
+
+    return x
+
+
+def held_in_what(x, log, watch, make):
+    item = Item(1)
+    w = watch(item, "a", log)
+    cdynamo.graph_break()
+    held = make(item)
+    item = None
+    log.append("one")
+    cdynamo.graph_break()
+    log.append("two")
+    held = None
+    return x + 1
+
+
+HOLDERS = {
+    "deque": lambda item: collections.deque([[item]]),
+    "set": lambda item: {item},
+    "key": lambda item: {item: 1},
+    "iterator": lambda item: iter([item]),
+    "iterator_of_a_deque": lambda item: iter(collections.deque([item])),
+    "zip": lambda item: zip([1], [item]),
+    "function": lambda item: lambda given=item: given,
+}
+
+
 PROGRAMS = [
     held_by_container,
     held_by_container2,
@@ -769,15 +829,18 @@ PROGRAMS = [
     held_by_a_zip,
     held_by_a_partial,
     held_by_a_method,
+    held_with_its_sum,
+    held_by_the_default_of_a_method_of_a_class,
+    held_by_the_closure_of_a_class,
 ]
 WATCHES = [reference, method, finalizer]
 
 
-def outcome(function, watch):
+def outcome(function, watch, *args):
     log = []
     REFERENCES.clear()
     try:
-        result = function(np.ones(3), log, watch).tolist()
+        result = function(np.ones(3), log, watch, *args).tolist()
     except KeyError as error:
         result = repr(error)
     log.append("returned")
@@ -797,6 +860,17 @@ def test_objects_die_as_in_plain_python(program, watch):
     fast = cdynamo.optimize(program)
     assert outcome(fast, watch) == expected
     assert outcome(fast, watch) == expected
+
+
+@pytest.mark.parametrize("watch", WATCHES, ids=lambda f: f.__name__)
+@pytest.mark.parametrize("holder", HOLDERS)
+def test_what_a_holder_holds_dies_with_it(holder, watch):
+    cdynamo.reset()
+    make = HOLDERS[holder]
+    expected = outcome(held_in_what, watch, make)
+    fast = cdynamo.optimize(held_in_what)
+    assert outcome(fast, watch, make) == expected
+    assert outcome(fast, watch, make) == expected
 
 
 def test_looking_for_ends_gives_no_object_a_dict():

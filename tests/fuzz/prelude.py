@@ -73,8 +73,8 @@ class Item:
     def __eq__(self, other):
         if not isinstance(other, Item):
             return False
-        numbers = type(self.v) is type(other.v) and type(self.v) in (int, float)
-        return self.v == other.v if numbers else self.v is other.v  # numbers have no identity
+        is_plain = type(self.v) is type(other.v) and type(self.v) in (int, float, complex, str, bytes)
+        return self.v == other.v if is_plain else self.v is other.v  # numbers and text have no identity
 
     def __hash__(self):
         return 7

@@ -130,6 +130,20 @@ def test_third_order():
         torch.testing.assert_close(value, expected)
 
 
+def test_gradients_that_are_not_plain_know_the_ints():
+    def f(x, n):
+        return (x * n).tanh()
+
+    compiled, x = cdynamo.optimize(f, dynamic=True), leaf(2, 3, dtype=torch.float64)
+    for n in (2, 3, 4):
+        gradients = []
+        for run in (f, compiled):
+            value = torch.complex(torch.ones_like(x), run(x, n)).conj()
+            assert value.is_conj()  # its imaginary part has the negative bit
+            gradients += torch.autograd.grad(value.sum(), x, torch.tensor(1j, dtype=torch.complex128))
+        torch.testing.assert_close(*gradients)
+
+
 def test_gradient_penalty():
     def penalty(model, x):
         x = fresh(x)

@@ -488,3 +488,30 @@ def test_softmax_saves_its_result(softmax, inside):
 
     for _ in range(2):
         torch.testing.assert_close(gradient(fast), gradient(f), rtol=1e-6, atol=1e-6)
+
+
+class Counting(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.calls = 0
+        self.register_buffer("seen", torch.zeros(()))
+
+    def forward(self, x):
+        self.calls += 1
+        self.seen += 1
+        return x * 2
+
+
+def test_a_second_backward_in_a_graph_for_python_keeps_what_was_done_before():
+    def f(model, x):
+        shared = x.exp()
+        for row in shared:
+            model(row).sum().backward()
+
+    seen = []
+    for run in (f, cdynamo.optimize(f, backend="eager")):
+        model, x = Counting(), torch.ones(3, 3, requires_grad=True)
+        with pytest.raises(RuntimeError, match="second time"):
+            run(model, x)
+        seen.append((model.calls, model.seen.item(), x.grad.tolist()))
+    assert seen[0] == seen[1]

@@ -421,3 +421,21 @@ def test_logical_operators_in_place_give_no_history(name, dtype):
     want, got = f(*operands), cdynamo.optimize(f)(*operands)
     assert torch.equal(got[0], want[0])
     assert not got[0].requires_grad and not got[1]
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.int64])
+def test_a_written_view_of_integers_has_a_history_of_its_own(dtype):
+    def f(x, y):
+        base = x + 1
+        view = base.view(torch.float64)
+        view.sub_(y)
+        return view
+
+    results = []
+    for run in (f, cdynamo.optimize(f)):
+        x, y = torch.arange(6).reshape(2, 3).to(dtype), torch.arange(3.0, dtype=torch.float64).requires_grad_()
+        result = run(x, y)
+        assert result.requires_grad
+        results.append((result.detach(), *torch.autograd.grad(result.sum(), y)))
+    for got, expected in zip(*results):
+        torch.testing.assert_close(got, expected)

@@ -413,3 +413,18 @@ def test_what_has_no_hash_is_refused_where_it_is():
         with pytest.raises(TypeError, match="unhashable") as raised:
             fn(2)
         assert [entry.name for entry in raised.traceback][1:] == ["program"]
+
+
+def test_a_call_of_a_changing_key_takes_the_place_of_what_is_held():
+    def f(m):
+        @functools.lru_cache(maxsize=1)
+        def own(v):
+            return None
+
+        cdynamo.graph_break()
+        own(m)
+        return own(len), own.cache_info()
+
+    fast = cdynamo.optimize(f)
+    for m in (0, 1, 2, 3):
+        assert fast(m) == f(m)

@@ -1,0 +1,147 @@
+#include "frame_eval/execution/left_behind.h"
+
+#include <algorithm>
+#include <string_view>
+
+#include "absl/container/flat_hash_set.h"
+#include "graph/index_operands.h"
+#include "graph/op.h"
+#include "graph/ops/random.h"
+#include "graph/passes/view_step.h"
+#include "symbolic/interop/numpy_access.h"
+
+namespace cdynamo::frame_eval {
+namespace {
+
+using symbolic::checked;
+using symbolic::numpy_access::is_array_object;
+
+const graph::Value* storage_of(const graph::Value* value) {
+  while (value && value->node && graph::result_alias(*value->node) != graph::Alias::kNone)
+    value = std::get<graph::Value*>(value->node->args.at(0));
+  return value;
+}
+
+void add_written_inputs(const graph::Graph& graph, const graph::Node& node,
+                        std::vector<LeftBehind::WrittenInput>& written) {
+  const std::vector<graph::Param>& params = node.op->parsed.at(node.overload).params;
+  for (size_t i = 0; i < node.args.size() && i < params.size(); ++i) {
+    const auto* value = std::get_if<graph::Value*>(&node.args[i]);
+    if (!value || !*value || !(params[i].mutated || (i == 0 && node.in_place))) continue;
+    const graph::Value* storage = storage_of(*value);
+    const auto input = std::ranges::find(graph.inputs, storage);
+    if (input == graph.inputs.end()) continue;
+    const int index = static_cast<int>(input - graph.inputs.begin());
+    const auto known = std::ranges::find(written, index, &LeftBehind::WrittenInput::input);
+    const bool is_recorded = !node.no_grad && !graph::view_history(*value).detached;
+    if (known == written.end())
+      written.push_back({index, is_recorded});
+    else
+      known->changes_history |= is_recorded;
+  }
+}
+
+// Generators are put back. NumPy's functions and PyTorch's own operators on the CPU neither write nor draw (capture sees to it); a
+// custom operator may do anything, and attention on a GPU draws its mask. The forward of a Function changes nothing but
+// its results (capture sees to that too), but a hook of an input would be registered twice.
+bool may_run_again(const graph::Node& node) {
+  if (node.op->name == "core.function")
+    return std::ranges::all_of(std::get<std::vector<graph::Value*>>(node.args.at(1)),
+                               [](const graph::Value* output) { return output->node != nullptr; });
+  if (node.op->family != graph::Family::kLibrary) return true;
+  const std::string_view name = graph::Args(node.op->parsed[node.overload], node.args).string("name");
+  return name.starts_with("numpy::") ||
+         (name.starts_with("aten::") && node.results.at(0)->type.device.type == runtime::DeviceType::kCPU);
+}
+
+void add_differentiated(const graph::Graph& graph, const graph::Node& node, std::vector<int>& inputs) {
+  if (node.op->name != "autograd.grad") return;
+  for (const graph::Value* value : std::get<std::vector<graph::Value*>>(node.args.at(1))) {
+    const auto input = std::ranges::find(graph.inputs, value);
+    if (input == graph.inputs.end()) continue;
+    const int index = static_cast<int>(input - graph.inputs.begin());
+    if (std::ranges::find(inputs, index) == inputs.end()) inputs.push_back(index);
+  }
+}
+
+// Whether one backward comes to what another has come to before: it may have freed what is saved there.
+bool differentiates_twice(const graph::Graph& graph) {
+  absl::flat_hash_set<const graph::Node*> before;
+  for (const auto& node : graph.nodes) {
+    if (node->op->name != "autograd.grad") continue;
+    absl::flat_hash_set<const graph::Node*> own;
+    std::vector<graph::Node*> left{node.get()};
+    while (!left.empty()) {
+      graph::Node* reached = left.back();
+      left.pop_back();
+      if (before.contains(reached)) return true;
+      graph::for_each_operand(*reached, [&](const graph::Value* operand) {
+        if (operand->requires_grad && operand->node && own.insert(operand->node).second)
+          left.push_back(operand->node);
+      });
+    }
+    before.insert(own.begin(), own.end());
+  }
+  return false;
+}
+
+}  // namespace
+
+std::optional<LeftBehind> LeftBehind::of(const graph::Graph& graph) {
+  LeftBehind left{.may_fail = differentiates_twice(graph)};
+  for (const auto& node : graph.nodes) {
+    if (!may_run_again(*node)) return std::nullopt;
+    add_written_inputs(graph, *node, left.written);
+    add_differentiated(graph, *node, left.differentiated);
+    // Capture has checked all but elements, what numbers are drawn by (of dropout it is known), and what a library looks at.
+    const bool may_be_refused = graph::draws_random_numbers(*node->op) && !node->op->differentiable;
+    left.may_fail |= node->op->family == graph::Family::kLibrary || may_be_refused ||
+                     graph::checks_elements(*node->op, node->overload, node->args);
+  }
+  if (!left.written.empty() && !left.may_fail) return std::nullopt;
+  return left;
+}
+
+KeptInputs::KeptInputs(const Bindings& bindings, const LeftBehind& left, const DrawnGenerators& generators)
+    : states_(generators.save(bindings.inputs)) {
+  complete_ =
+      std::ranges::all_of(left.written,
+                          [&](const LeftBehind::WrittenInput& written) {
+                            return keep_content(bindings.inputs[written.input], written.changes_history);
+                          }) &&
+      std::ranges::all_of(left.differentiated,
+                          [&](int input) { return keep_gradient(bindings.inputs[input], left.may_fail); });
+}
+
+bool KeptInputs::keep_content(PyObject* input, bool changes_history) {
+  PyRef memory = PyRef::borrow(input);
+  if (!is_array_object(input)) {
+    const PyRef history = checked(PyObject_GetAttrString(input, "requires_grad"));
+    if (changes_history && history.get() != Py_False) return false;
+    memory = checked(PyObject_CallMethod(input, "detach", nullptr));
+  }
+  PyRef copy = checked(PyObject_CallMethod(memory.get(), is_array_object(input) ? "copy" : "clone", nullptr));
+  kept_.emplace_back(std::move(memory), std::move(copy));
+  return true;
+}
+
+// One that is there is added to in its place: a copy is worth it where an error may come.
+bool KeptInputs::keep_gradient(PyObject* input, bool may_fail) {
+  const PyRef is_leaf = checked(PyObject_GetAttrString(input, "is_leaf"));
+  if (is_leaf.get() != Py_True) return true;
+  PyRef gradient = checked(PyObject_GetAttrString(input, "grad"));
+  const bool is_there = gradient.get() != Py_None;
+  if (is_there && (!may_fail || !keep_content(gradient.get(), true))) return false;
+  gradients_.emplace_back(PyRef::borrow(input), std::move(gradient));
+  return true;
+}
+
+void KeptInputs::put_back() const {
+  states_.put_back();
+  for (const auto& [memory, copy] : kept_)
+    if (PyObject_SetItem(memory.get(), Py_Ellipsis, copy.get()) < 0) throw symbolic::PythonError{};
+  for (const auto& [tensor, gradient] : gradients_)
+    if (PyObject_SetAttrString(tensor.get(), "grad", gradient.get()) < 0) throw symbolic::PythonError{};
+}
+
+}  // namespace cdynamo::frame_eval
