@@ -504,6 +504,7 @@ PyRef NativeGraph::view_on(PyObject* base, size_t output, const int64_t* symbols
   // PyTorch notes the mode that a view was made in.
   const WithGradMode mode(!form.history.no_grad);
   PyRef view = mode.failed() ? PyRef() : strided_view(outputs_[output], *sym_, base, symbols);
+  if (view && form.is_apart) return PyRef::steal(PyObject_CallMethod(view.get(), "detach", nullptr));
   if (!view || !form.is_one_of_several) return view;
   const bool unbound = form.is_unbound || outputs_[output].sizes.empty();
   PyRef row = unbound ? PyRef::steal(PyObject_CallMethod(view.get(), "unsqueeze", "i", 0)) : std::move(view);

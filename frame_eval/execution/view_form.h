@@ -10,6 +10,7 @@ namespace cdynamo::frame_eval {
 struct ViewForm {
   graph::ViewHistory history;
   bool is_whole = false;       // what `detach` and `.data` give, not a view of it
+  bool is_apart = false;       // nor is it a view to autograd, of whatever it shares its elements with
   bool is_from_numpy = false;  // its storage begins where the array does
   // Its storage was written to after it was made: PyTorch refuses to read its history, or makes it anew (without the
   // gradient of a leaf).

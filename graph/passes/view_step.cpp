@@ -25,6 +25,11 @@ Value* viewed_operand(const Value& view) {
   return several && at < several->size() ? several->at(at) : nullptr;
 }
 
+bool is_recast(const Value& view) {
+  const DType from = viewed_operand(view)->type.dtype, to = view.type.dtype;
+  return from != to && !(runtime::is_float(from) && runtime::is_float(to));
+}
+
 ViewHistory view_history(const Value* value) {
   constexpr std::string_view kSeveral[] = {"unbind", "split", "split_with_sizes", "chunk"};
   ViewHistory history;
@@ -36,7 +41,7 @@ ViewHistory view_history(const Value* value) {
     const bool is_from_numpy = name == "from_numpy";
     if ((name == "data" || is_from_numpy) && !history.counter) history.counter = value;
     history.own_storage |= is_from_numpy;
-    history.detached |= name == "data" || name == "detach" || is_from_numpy;
+    history.detached |= name == "data" || name == "detach" || is_from_numpy || is_recast(*value);
     if (history.detached) continue;
     history.no_grad |= value->node->no_grad;
     history.one_of_several |= std::ranges::find(kSeveral, name) != std::end(kSeveral);

@@ -31,7 +31,7 @@ struct ViewHistory {
   const Value* root = nullptr;  // the first tensor of the storage
   const Value* counter =
       nullptr;               // whose count of writes it shares: the root's, or that of a `.data` on the way
-  bool detached = false;     // `detach`, `.data` or `from_numpy` is on the way
+  bool detached = false;     // `detach`, `.data`, `from_numpy` or what is_recast() is on the way
   bool own_storage = false;  // `from_numpy` is: to PyTorch it shares its memory with no other tensor
   // Since that: a view on the way was made under no_grad (with a base that requires grad it is another leaf) ...
   bool no_grad = false;
@@ -40,6 +40,8 @@ struct ViewHistory {
   bool has_own_counter() const { return counter != root; }
 };
 ViewHistory view_history(const Value* value);
+// A view of integers' bits, or as integers: to autograd it is no view.
+bool is_recast(const Value& view);
 // What a view is a view of: the first operand, or the one at its place where there are several (broadcast_tensors);
 // null where that is no tensor.
 Value* viewed_operand(const Value& view);

@@ -37,6 +37,7 @@ struct SymContext::Impl {
   Range range(const Sym& expression) const;
   Range range(const Poly& poly) const;
   Sym resolve(const Sym& expression) const;
+  void assume_nonnegative(const Sym& difference);
   bool proves_nonnegative(const Sym& difference) const;
   void assume(Relation relation, const Sym& a, const Sym& b);
   void assume_zero(const Sym& difference);

@@ -341,6 +341,18 @@ void SymContext::Impl::assume_zero(const Sym& difference) {
   }
 }
 
+// Of facts that differ by a number the strongest says it all: an unrolled loop that indexes a dim adds one for each index.
+void SymContext::Impl::assume_nonnegative(const Sym& difference) {
+  for (Sym& known : nonnegative) {
+    if (!can_subtract(known, difference)) continue;
+    const Sym weaker_by = known - difference;
+    if (!weaker_by.is_constant()) continue;
+    if (weaker_by.constant() > 0) known = difference;
+    return;
+  }
+  nonnegative.push_back(difference);
+}
+
 void SymContext::Impl::assume(Relation relation, const Sym& a, const Sym& b) {
   Sym difference = resolve(b - a);
   if (difference.is_constant()) return;
@@ -350,7 +362,7 @@ void SymContext::Impl::assume(Relation relation, const Sym& a, const Sym& b) {
     case Relation::kLt: difference = difference - 1; break;
     case Relation::kLe: break;
   }
-  nonnegative.push_back(difference);
+  assume_nonnegative(difference);
   // c*s + k >= 0 narrows the range of s.
   Poly poly = to_poly(difference);
   const auto& [monomial, coefficient] = *poly.terms.begin();

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import dataclasses
 import gc
 import linecache
@@ -212,6 +213,8 @@ def mismatch(program: Program, backend: str, expected: list[dict] | None = None)
     went_on = False  # where eager's backward raises: what comes after finds what is done by then
     for i, (ours, plain) in enumerate(zip(got, expected, strict=True)):
         if went_on:
+            if compare.raised_by_backward(ours) and compare.raised_by_backward(plain):
+                return None
             plain = plain.get("copies", plain)
         elif compare.raised_by_backward(plain) and not compare.raised_by_backward(ours):
             went_on = True
@@ -243,9 +246,10 @@ def is_determined(program: Program) -> bool:
     if SEES_ENDS.search(program.source):
         with collecting_often():
             others.append(run_plain(program, PATIENT_SECONDS))
-    for _ in range(5):
+    for filling in range(5):
         held = mixed_addresses()
-        others.append(run_plain(program, PATIENT_SECONDS))
+        with filled_memory(0x11 * filling):
+            others.append(run_plain(program, PATIENT_SECONDS))
         del held
     if "view(" in program.source:  # which is how such numbers come about, and are seen
         for otherwise in (other_nans, flushed_denormals) if compare.torch else ():
@@ -283,6 +287,18 @@ def collecting_often() -> Iterator[None]:
         yield
     finally:
         sys.setprofile(None)
+
+
+@contextlib.contextmanager
+def filled_memory(byte: int) -> Iterator[None]:
+    """What the C library hands out or takes back is full of this byte, or its complement; 0: as it is. Only glibc does so."""
+    perturb = -6  # M_PERTURB
+    set_option = getattr(ctypes.CDLL(None), "mallopt", lambda *_: 0)
+    set_option(perturb, byte)
+    try:
+        yield
+    finally:
+        set_option(perturb, 0)
 
 
 def mixed_addresses() -> list[Any]:

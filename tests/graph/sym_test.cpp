@@ -139,6 +139,18 @@ TEST(SymGuards, FactsBesideLargeNumbers) {
   EXPECT_TRUE(context.guard(Relation::kLt, i, i * i));
 }
 
+TEST(SymGuards, TheStrongestOfFactsThatDifferByANumber) {
+  for (const std::vector<int>& order : {std::vector{0, 1, 2, 5}, {5, 2, 1, 0}, {2, 5, 0, 1}}) {
+    SymContext context;
+    const Sym a = context.new_symbol("a", 4), b = context.new_symbol("b", 5);
+    for (int i : order) EXPECT_TRUE(context.guard(Relation::kLt, i, a * b - 10));
+    EXPECT_EQ(context.known(Relation::kLt, 5, a * b - 10), std::optional(true));
+    EXPECT_EQ(context.known(Relation::kLt, 3, a * b - 10), std::optional(true));
+    EXPECT_EQ(context.known(Relation::kLe, a * b, 15), std::optional(false));
+    EXPECT_EQ(context.known(Relation::kLt, 6, a * b - 10), std::nullopt);
+  }
+}
+
 TEST(SymFuzz, NormalFormKeepsTheValue) {
   for (unsigned seed = 0; seed < 3000; ++seed) {
     Fuzz fuzz(seed);
@@ -154,6 +166,7 @@ TEST(SymFuzz, WhatIsKnownIsTrue) {
     Fuzz fuzz(seed);
     Fuzz::Pair a = fuzz.expression(2), b = fuzz.expression(2);
     fuzz.context.guard(Relation::kEq, a.sym, b.sym);
+    for (int number : {0, -2, 3, 1}) fuzz.context.guard(Relation::kLt, a.sym + number, b.sym);
     Fuzz::Pair c = fuzz.expression(2), d = fuzz.expression(2);
     if (auto known = fuzz.context.known(Relation::kEq, c.sym, d.sym)) {
       ASSERT_EQ(*known, c.value == d.value) << seed << ": " << c.sym.str() << " == " << d.sym.str();

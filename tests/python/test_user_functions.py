@@ -698,3 +698,15 @@ def test_a_hook_of_an_input_beside_an_error_is_registered_once():
             function(x, torch.tensor([7]))
         counts.append(len(x._backward_hooks))
     assert counts == [1, 1]
+
+
+class HandsOn(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, by):
+        return by
+
+
+@pytest.mark.parametrize("by", [None, 2, "text"])
+def test_an_argument_that_is_no_tensor_may_be_the_result(by):
+    x = torch.ones(3)
+    assert cdynamo.optimize(lambda x: (x + 1, HandsOn.apply(x, by)))(x)[1] == by

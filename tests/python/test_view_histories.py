@@ -501,3 +501,26 @@ def test_one_of_several_views_written_without_a_gradient(write):
         return str(raised.value)[:60]
 
     assert error(cdynamo.optimize(f)) == error(f)
+
+
+RECAST = {
+    "integers": lambda x: x.view(torch.int16),
+    "integers as floats": lambda x: x.long().view(torch.float64),
+    "a part of integers": lambda x: x.view(torch.int16)[1:],
+    "integers of a part": lambda x: x[1:].view(torch.int16),
+    "a detached part": lambda x: x[1:].detach(),
+}
+
+
+@pytest.mark.parametrize("grad_mode", [True, False])
+@pytest.mark.parametrize("name", RECAST)
+def test_what_is_no_view_to_autograd(name, grad_mode):
+    seen = []
+    for run in (RECAST[name], cdynamo.optimize(RECAST[name])):
+        x = torch.arange(8.0, dtype=torch.float64).reshape(4, 2).requires_grad_()
+        with torch.set_grad_enabled(grad_mode):
+            view = run(x)
+        version = x._version
+        view.zero_()
+        seen.append((view._is_view(), view._base is None, view.requires_grad, x._version - version, x.tolist()))
+    assert seen[0] == seen[1]

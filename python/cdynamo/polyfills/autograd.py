@@ -130,13 +130,18 @@ def function_apply(cls, *args, **kwargs):
         if differentiable:
             items = tuple(own_tensor(x, position) if isinstance(x, torch.Tensor) else x for x in results)
         else:
-            items = tuple(x.view_as(x) if is_among(x, args) and not is_among(x, ctx.dirty) else x for x in results)
+            items = tuple(x.view_as(x) if is_handed_on(x, args) and not is_among(x, ctx.dirty) else x for x in results)
     if any(not is_among(x, given) or not is_among(x, results) for x in ctx.dirty):
         not_captured("a Function that marks what is no argument and result as dirty")
     if differentiable:
         differentiate_function(cls, ctx, args, results, items)
         items = written_back(ctx, args, given, results, items)
     return items if isinstance(result, tuple) else items[0]
+
+
+def is_handed_on(x, args):
+    """An argument is the result as well: it is another tensor then."""
+    return isinstance(x, torch.Tensor) and is_among(x, args)
 
 
 def is_among(x, tensors):

@@ -124,6 +124,8 @@ def _stacked(real, imag, strides=None):
     if like.dim() < 2 or 0 in like.stride() or (like.is_contiguous() and tells_order):
         return torch.stack((real, imag), -1)
     order = sorted(range(like.dim()), key=lambda dim: (-like.stride(dim), like.size(dim) == 1))
+    if order == list(range(like.dim())):
+        return torch.stack((real, imag), -1)
     back = [order.index(dim) for dim in range(like.dim())]
     return torch.stack((real.permute(order), imag.permute(order)), -1).permute(*back, -1)
 
