@@ -127,7 +127,8 @@ bool KeptInputs::keep_content(PyObject* input, bool changes_history) {
 
 // One that is there is added to in its place: a copy is worth it where an error may come.
 bool KeptInputs::keep_gradient(PyObject* input, bool may_fail) {
-  const PyRef is_leaf = checked(PyObject_GetAttrString(input, "is_leaf"));
+  const PyRef is_leaf = PyRef::steal(PyObject_GetAttrString(input, "is_leaf"));
+  if (!is_leaf) PyErr_Clear();  // one of several views, whose base was written to
   if (is_leaf.get() != Py_True) return true;
   PyRef gradient = checked(PyObject_GetAttrString(input, "grad"));
   const bool is_there = gradient.get() != Py_None;

@@ -33,7 +33,7 @@ ViewForm view_form(const graph::Value* output, const std::vector<graph::Captured
   form.is_unbound = name == "unbind";
   form.is_from_numpy = name == "from_numpy";
   form.is_whole = is_the_same_elsewhere(*output->node) && is_whole_of(operand, form.history.root);
-  form.is_apart = is_the_same_elsewhere(*output->node) || graph::is_recast(*output);
+  form.is_apart = is_the_same_elsewhere(*output->node) || (operand && graph::is_recast(*output));
   if (form.history.special() || (form.history.root->requires_grad && !form.history.root->node))
     form.is_stale = std::ranges::any_of(writes, [&](const graph::CapturedWrite& write) {
       return write.node->id > output->node->id &&

@@ -183,6 +183,16 @@ ValuePtr leave_backward(Executor& ex, PyObject*, const CallArgs& args) {
   return ex.none();
 }
 
+// takes_zeros(tensor): whether the tensor is the result of a Function whose backward is given zeros where no gradient comes.
+ValuePtr takes_zeros(Executor& ex, PyObject*, const CallArgs& args) {
+  Value* value = graph_value(args.positional.at(0));
+  return ex.constant_bool(value && std::ranges::any_of(ex.graph().nodes, [&](const auto& node) {
+    if (node->op->name != "core.function") return false;
+    const graph::Args parts(node->op->parsed[0], node->args);
+    return parts.constant("optional") == 0 && std::ranges::count(parts.values("outputs"), value) > 0;
+  }));
+}
+
 // once_differentiable(tensor): the tensor, as a constant. A derivative that is asked of it outside of the graph is an error, as it may be in
 // eager; so this is for programs that demand one graph, or (a second argument) where it is one in eager always.
 ValuePtr once_differentiable(Executor& ex, PyObject*, const CallArgs& args) {
@@ -201,6 +211,7 @@ constexpr SpecialRow kUserFunctionRows[] = {
     {"cdynamo.polyfills.rules.own_tensor", own_tensor},
     {"cdynamo.polyfills.rules.enter_backward", enter_backward},
     {"cdynamo.polyfills.rules.leave_backward", leave_backward},
+    {"cdynamo.polyfills.rules.takes_zeros", takes_zeros},
     {"cdynamo.polyfills.rules.once_differentiable", once_differentiable},
 };
 

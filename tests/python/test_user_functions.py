@@ -710,3 +710,38 @@ class HandsOn(torch.autograd.Function):
 def test_an_argument_that_is_no_tensor_may_be_the_result(by):
     x = torch.ones(3)
     assert cdynamo.optimize(lambda x: (x + 1, HandsOn.apply(x, by)))(x)[1] == by
+
+
+def test_what_gives_none_sends_zeros_to_a_function_before_it():
+    class First(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, g):
+            return g + 1
+
+    class Second(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, y):
+            return x * y
+
+        @staticmethod
+        def backward(ctx, g):
+            return g, None
+
+    def f(x):
+        y = First.apply(x.sin())
+        return Second.apply(y >= 1, y)
+
+    def plain(x):
+        y = x.sin()
+        return Second.apply(y >= 1, y)
+
+    for function in (f, plain):
+        x = torch.linspace(0, 1, 4).requires_grad_()
+        expected, got = (
+            torch.autograd.grad(run(x).sum(), x, allow_unused=True)[0] for run in (function, cdynamo.optimize(function))
+        )
+        assert (got is None and expected is None) or torch.allclose(got, expected)

@@ -15,6 +15,7 @@ from cdynamo.polyfills.rules import (
     not_captured,
     once_differentiable,
     own_tensor,
+    takes_zeros,
 )
 
 
@@ -233,8 +234,8 @@ def gradients_of(cls, ctx, args, grad_outputs):
 
 
 def gradient_of(x, needed, grad):
-    if grad is None:
-        return None
+    if grad is None:  # the engine goes on all the same
+        return torch.zeros_like(x) if needed and takes_zeros(x) else None
     if not isinstance(x, torch.Tensor) or not isinstance(grad, torch.Tensor):
         not_captured("a Function whose backward gives a gradient of what has none")
     if not needed:

@@ -71,6 +71,11 @@ def leave_backward(grad_outputs, outputs, inputs, gradients, optional, places, f
     raise AssertionError
 
 
+def takes_zeros(tensor):
+    """Whether it is the result of a Function whose backward is given zeros where no gradient comes."""
+    raise AssertionError
+
+
 def is_batched():
     """Whether this is computed of one example of a batch of torch.vmap's."""
     raise AssertionError
