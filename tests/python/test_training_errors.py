@@ -367,6 +367,7 @@ def test_what_waits_for_the_other_backward_may_not_be_written_to():
             b.sum().backward()
 
 
+@pytest.mark.native
 def test_what_waits_for_the_other_backward_is_freed_with_the_results():
     x, y = leaf(3), leaf(3)
     a, b = cdynamo.optimize(lambda x, y: (x.exp(), y.exp()))(x, y)
