@@ -89,6 +89,12 @@ bool is_never_differentiated(const Node& node) {
 
 }  // namespace
 
+bool is_function_of_user(const graph::Node& node) {
+  if (node.op->name != "core.function") return false;
+  const graph::Args args(node.op->parsed[0], node.args);
+  return args.values("outputs") != args.values("inputs");
+}
+
 Value* new_grad_output(Graph& graph, const Value* of) {
   graph::TensorType type = of->type;
   type.strides = graph::contiguous_strides(type.sizes);

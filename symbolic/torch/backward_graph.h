@@ -9,6 +9,9 @@
 
 namespace cdynamo::symbolic {
 
+// A core.function that is a Function of the user, whose results have their history from it, and no hook.
+bool is_function_of_user(const graph::Node& node);
+
 // A value that stands for the gradient of `of`; of no graph's nodes or inputs.
 graph::Value* new_grad_output(graph::Graph& graph, const graph::Value* of);
 

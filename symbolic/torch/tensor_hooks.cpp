@@ -21,13 +21,6 @@ constexpr const char* kHook = "a hook of a tensor";
 
 // ---- who reads a tensor
 
-// A Function of the user, whose results have their history from it.
-bool is_function(const Node& node) {
-  if (node.op->name != "core.function") return false;
-  const graph::Args args(node.op->parsed[0], node.args);
-  return args.values("outputs") != args.values("inputs");  // else a hook
-}
-
 // What the graph has done with a value that it made.
 struct Uses {
   Position made;                // the node that gave it its content: its own, or the last write to it
@@ -46,11 +39,11 @@ Uses uses_of(Executor& ex, const Value* value) {
     graph::for_each_operand(node, [&](Value*& operand) { reads |= base_of(capture, operand) == base; });
     const bool writes = node.in_place && base_of(capture, std::get<Value*>(node.args.at(0))) == base;
     const bool makes = std::ranges::find(node.results, value) != node.results.end();
-    if (makes || writes || (reads && is_function(node))) {
+    if (makes || writes || (reads && is_function_of_user(node))) {
       uses = Uses{at};
     } else if (uses.made != nodes.end()) {
       if (reads && !uses.first) uses.first = &node;
-      uses.writes_between |= node.in_place || is_function(node);
+      uses.writes_between |= node.in_place || is_function_of_user(node);
     }
   }
   return uses;

@@ -187,7 +187,7 @@ ValuePtr leave_backward(Executor& ex, PyObject*, const CallArgs& args) {
 ValuePtr takes_zeros(Executor& ex, PyObject*, const CallArgs& args) {
   Value* value = graph_value(args.positional.at(0));
   return ex.constant_bool(value && std::ranges::any_of(ex.graph().nodes, [&](const auto& node) {
-                            if (node->op->name != "core.function") return false;
+                            if (!is_function_of_user(*node)) return false;
                             const graph::Args parts(node->op->parsed[0], node->args);
                             return parts.constant("optional") == 0 &&
                                    std::ranges::count(parts.values("outputs"), value) > 0;

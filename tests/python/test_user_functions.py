@@ -739,7 +739,12 @@ def test_what_gives_none_sends_zeros_to_a_function_before_it():
         y = x.sin()
         return Second.apply(y >= 1, y)
 
-    for function in (f, plain):
+    def hooked(x):
+        y = x.sin()
+        y.register_hook(lambda g: None if g is None else g * 2)
+        return Second.apply(y >= 1, y)
+
+    for function in (f, plain, hooked):
         x = torch.linspace(0, 1, 4).requires_grad_()
         expected, got = (
             torch.autograd.grad(run(x).sum(), x, allow_unused=True)[0] for run in (function, cdynamo.optimize(function))
