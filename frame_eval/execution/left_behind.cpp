@@ -16,29 +16,27 @@ namespace {
 using symbolic::checked;
 using symbolic::numpy_access::is_array_object;
 
-const graph::Value* storage_of(const graph::Value* value) {
-  while (value && value->node && graph::result_alias(*value->node) != graph::Alias::kNone)
-    value = std::get<graph::Value*>(value->node->args.at(0));
-  return value;
+// The number of the input that the value is; nullopt: none.
+std::optional<int> input_number(const graph::Graph& graph, const graph::Value* value) {
+  const auto input = std::ranges::find(graph.inputs, value);
+  if (input == graph.inputs.end()) return std::nullopt;
+  return static_cast<int>(input - graph.inputs.begin());
 }
 
-void add_written_inputs(const graph::Graph& graph, const graph::Node& node,
-                        std::vector<LeftBehind::WrittenInput>& written) {
-  const std::vector<graph::Param>& params = node.op->parsed.at(node.overload).params;
-  for (size_t i = 0; i < node.args.size() && i < params.size(); ++i) {
-    const auto* value = std::get_if<graph::Value*>(&node.args[i]);
-    if (!value || !*value || !(params[i].mutated || (i == 0 && node.in_place))) continue;
-    const graph::Value* storage = storage_of(*value);
-    const auto input = std::ranges::find(graph.inputs, storage);
-    if (input == graph.inputs.end()) continue;
-    const int index = static_cast<int>(input - graph.inputs.begin());
-    const auto known = std::ranges::find(written, index, &LeftBehind::WrittenInput::input);
-    const bool is_recorded = !node.no_grad && !graph::view_history(*value).detached;
+std::vector<LeftBehind::WrittenInput> written_inputs(const graph::Graph& graph) {
+  std::vector<LeftBehind::WrittenInput> written;
+  for (const graph::CapturedWrite& write : graph::captured_writes(graph)) {
+    const graph::ViewHistory history = graph::view_history(write.target);
+    const std::optional<int> input = input_number(graph, history.root);
+    if (!input) continue;
+    const auto known = std::ranges::find(written, *input, &LeftBehind::WrittenInput::input);
+    const bool is_recorded = !write.node->no_grad && !history.detached;
     if (known == written.end())
-      written.push_back({index, is_recorded});
+      written.push_back({*input, is_recorded});
     else
       known->changes_history |= is_recorded;
   }
+  return written;
 }
 
 // Generators are put back. NumPy's functions and PyTorch's own operators on the CPU neither write nor draw (capture sees to it); a
@@ -56,12 +54,10 @@ bool may_run_again(const graph::Node& node) {
 
 void add_differentiated(const graph::Graph& graph, const graph::Node& node, std::vector<int>& inputs) {
   if (node.op->name != "autograd.grad") return;
-  for (const graph::Value* value : std::get<std::vector<graph::Value*>>(node.args.at(1))) {
-    const auto input = std::ranges::find(graph.inputs, value);
-    if (input == graph.inputs.end()) continue;
-    const int index = static_cast<int>(input - graph.inputs.begin());
-    if (std::ranges::find(inputs, index) == inputs.end()) inputs.push_back(index);
-  }
+  for (const graph::Value* value : std::get<std::vector<graph::Value*>>(node.args.at(1)))
+    if (const auto input = input_number(graph, value);
+        input && std::ranges::find(inputs, *input) == inputs.end())
+      inputs.push_back(*input);
 }
 
 // Whether one backward comes to what another has come to before: it may have freed what is saved there.
@@ -88,10 +84,10 @@ bool differentiates_twice(const graph::Graph& graph) {
 }  // namespace
 
 std::optional<LeftBehind> LeftBehind::of(const graph::Graph& graph) {
-  LeftBehind left{.may_fail = differentiates_twice(graph)};
+  LeftBehind left{
+      .written = written_inputs(graph), .differentiated = {}, .may_fail = differentiates_twice(graph)};
   for (const auto& node : graph.nodes) {
     if (!may_run_again(*node)) return std::nullopt;
-    add_written_inputs(graph, *node, left.written);
     add_differentiated(graph, *node, left.differentiated);
     // Capture has checked all but elements, what numbers are drawn by (of dropout it is known), and what a library looks at.
     const bool may_be_refused = graph::draws_random_numbers(*node->op) && !node->op->differentiable;

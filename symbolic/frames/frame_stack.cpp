@@ -74,7 +74,7 @@ bool held_twice(const SymbolicFrame& frame, int slot) {
 }
 
 void let_go(Executor& ex, PyObject* object) {
-  if (runs_code_when_it_dies(object)) break_graph("CD0221", std::string("class ") + Py_TYPE(object)->tp_name);
+  if (runs_code_when_it_dies(object)) break_before_end(object);
   if (Py_TYPE(object)->tp_weaklistoffset != 0) ex.state().let_go.insert(object);
 }
 
@@ -261,11 +261,11 @@ void require_ends_in_order(Executor& ex, const SymbolicFrame& root) {
   if (!ex.state().request.owns_arguments) return;
   const auto require = [&](PyObject* object, const ValuePtr& value) {
     if (!object || !comes_by_argument(value->source) || !runs_other_code_when_it_dies(object)) return;
-    const auto refuse = [object] { break_graph("CD0221", std::string("class ") + Py_TYPE(object)->tp_name); };
     HolderSearch search(ex, value);
     for (int slot = 0; slot < std::ssize(root.locals); ++slot)
-      if (root.locals[slot] && !is_own_argument(root, slot) && search.is_in(root.locals[slot])) refuse();
-    if (is_held_by_garbage(ex, search)) refuse();
+      if (root.locals[slot] && !is_own_argument(root, slot) && search.is_in(root.locals[slot]))
+        break_before_end(object);
+    if (is_held_by_garbage(ex, search)) break_before_end(object);
   };
   for (const auto& [object, value] : ex.state().by_object) require(object, value);
   for (const ValuePtr& local : root.locals)

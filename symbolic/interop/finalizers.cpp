@@ -62,28 +62,38 @@ bool is_suspended_generator(PyObject* object) {
 
 constexpr Py_ssize_t kMany = 64;  // of more items the first are looked at
 
-// What keeps its items alive: a container, or an iterator that C has made, over one or over other iterators.
+// What is traversed for its items: a container, or an iterator that C has made, over one or over other iterators.
 bool has_items(PyObject* object) {
   PyTypeObject* type = Py_TYPE(object);
   if (!PyObject_IS_GC(object) || !type->tp_traverse || PyGen_CheckExact(object)) return false;
   const auto is_one_of = [type](std::initializer_list<const PyTypeObject*> types) {
     return std::ranges::find(types, type) != types.end();
   };
-  if (is_one_of({&PyList_Type, &PyTuple_Type, &PyDict_Type, &PySet_Type, &PyFrozenSet_Type, deque_type()}))
-    return true;
+  if (is_one_of({&PyList_Type, &PyTuple_Type, &PySet_Type, &PyFrozenSet_Type, deque_type()})) return true;
   const bool is_of_program = PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE) && type->tp_dictoffset != 0;
   return PyIter_Check(object) && !is_of_program;
+}
+
+// Of a dict, whoever's it is: one that is laid out in its owner is traversed by that (3.13).
+template <typename Test>
+bool any_entry(PyObject* dict, const Test& test) {
+  PyObject *key, *value;
+  Py_ssize_t seen = 0;
+  for (Py_ssize_t at = 0; seen < kMany && PyDict_Next(dict, &at, &key, &value); ++seen)
+    if (test(key) || test(value)) return true;
+  return false;
 }
 
 // Whether `test` holds for an item, or for a key.
 template <typename Test>
 bool any_item(PyObject* object, const Test& test) {
+  if (PyDict_CheckExact(object)) return any_entry(object, test);
+  if (!has_items(object)) return false;
   struct Visit {
     const Test& test;
     Py_ssize_t left = kMany;
     bool found = false;
   } visit{test};
-  if (!has_items(object)) return false;
   const auto look = [](PyObject* item, void* given) {
     auto& visit = *static_cast<Visit*>(given);
     visit.found = visit.test(item);
@@ -107,20 +117,14 @@ bool any_part(PyObject* object, const Test& test) {
     PyObject *defaults = PyFunction_GET_DEFAULTS(object), *of_keywords = PyFunction_GET_KW_DEFAULTS(object);
     return (defaults && any_item(defaults, test)) || (of_keywords && any_item(of_keywords, test));
   }
-  PyRef attributes;
   const PyTypeObject* type = Py_TYPE(object);
   const bool has_attributes =
       PyType_HasFeature(Py_TYPE(object), Py_TPFLAGS_HEAPTYPE) && !PyType_Check(object) &&
       (type->tp_dictoffset != 0 || PyType_HasFeature(Py_TYPE(object), Py_TPFLAGS_MANAGED_DICT));
-  if (has_attributes && type->tp_getattro == PyObject_GenericGetAttr)
-    // Null where the object has none yet: one made here would be seen (functools.partial looks).
-    if (PyObject** dict = _PyObject_GetDictPtr(object)) attributes = PyRef::borrow(*dict);
-  if (!attributes) return false;
-  PyObject *key, *value;
-  Py_ssize_t seen = 0;
-  for (Py_ssize_t at = 0; seen < kMany && PyDict_Next(attributes.get(), &at, &key, &value); ++seen)
-    if (test(value)) return true;
-  return false;
+  if (!has_attributes || type->tp_getattro != PyObject_GenericGetAttr) return false;
+  // Null where the object has none yet: one made here would be seen (functools.partial looks).
+  PyObject** attributes = _PyObject_GetDictPtr(object);
+  return attributes && *attributes && any_entry(*attributes, test);
 }
 
 // How deep it is looked below the object: through a few containers in each other, and the iterators over them.

@@ -93,8 +93,7 @@ std::vector<ValuePtr>& DequeValue::mutable_items(Executor& ex) {
 
 void DequeValue::refuse_finalizer(const ValuePtr& item) const {
   PyObject* object = object_ ? item->real_object() : nullptr;
-  if (object && runs_code_when_it_dies(object))
-    break_graph("CD0221", absl::StrCat("class ", Py_TYPE(object)->tp_name));
+  if (object && runs_code_when_it_dies(object)) break_before_end(object);
 }
 
 void DequeValue::append(Executor& ex, ValuePtr item) {

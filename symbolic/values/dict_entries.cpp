@@ -12,6 +12,7 @@
 #include "symbolic/interop/set_layout.h"
 #include "symbolic/values/constant.h"
 #include "symbolic/values/instance_key.h"
+#include "symbolic/values/object_ends.h"
 #include "symbolic/values/user_object.h"
 #include "symbolic/values/value_tools.h"
 
@@ -250,8 +251,7 @@ void DictValue::refuse_finalizer(PyObject* hash_key) {
   } else if (!replaced_) {
     old = live_value(hash_key);
   }
-  if (old && runs_code_when_it_dies(old))
-    break_graph("CD0221", std::string("class ") + Py_TYPE(old)->tp_name);
+  if (old && runs_code_when_it_dies(old)) break_before_end(old);
 }
 
 // globals(), vars(module): what names are looked up in (assign_name), and there the dict's own entries are not seen.

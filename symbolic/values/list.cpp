@@ -246,8 +246,7 @@ ValuePtr ListValue::get_item(Executor& ex, const ValuePtr& subscript) {
 // What stands at a place of the live list may die as it is overwritten or taken out.
 void ListValue::refuse_finalizer(const ValuePtr& item) const {
   PyObject* object = object_ ? item->real_object() : nullptr;
-  if (object && runs_code_when_it_dies(object))
-    break_graph("CD0221", std::string("class ") + Py_TYPE(object)->tp_name);
+  if (object && runs_code_when_it_dies(object)) break_before_end(object);
 }
 
 void ListValue::set_item(Executor& ex, const ValuePtr& subscript, const ValuePtr& value) {

@@ -11,6 +11,10 @@
 
 namespace cdynamo::symbolic {
 
+void break_before_end(PyObject* object) {
+  break_graph("CD0221", std::string("class ") + Py_TYPE(object)->tp_name);
+}
+
 void note_held_by_stack(Executor& ex, const ValuePtr& value) {
   const PyRef object = value && value->source ? follow(*value->source, ex.state().request.roots) : PyRef();
   std::vector<ValuePtr>& held = ex.state().held_by_stacks;
@@ -25,7 +29,7 @@ void require_held_by_stacks(Executor& ex) {
     const auto is_in = [&](const ValuePtr& holder) { return search.is_in(holder); };
     if (object && !is_held_by_frame(ex, object.get()) && !any_held(ex, is_in) &&
         !is_kept(ex, value, nullptr, true))
-      break_graph("CD0221", std::string("class ") + Py_TYPE(object.get())->tp_name);
+      break_before_end(object.get());
   }
 }
 
