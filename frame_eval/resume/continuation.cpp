@@ -49,7 +49,7 @@ class FrameMaker {
   };
   struct Argument {
     bool is_cell = false;
-    int index = -1;  // in the cells or in the values
+    int index = -1;  // in the cells or in the values; -1: None, for a local that is unbound
   };
   PyRef code_;
   std::vector<Argument> arguments_;
@@ -77,6 +77,15 @@ std::vector<symbolic::WayOut> ways_out_of(const symbolic::CaptureResult& capture
 bool begins_call(const symbolic::Recipe& recipe) {
   return recipe.kind == symbolic::RecipeKind::kNull ||
          (recipe.kind == symbolic::RecipeKind::kConstant && recipe.object.get() == symbolic::moving_call());
+}
+
+// Of an instruction that stands by itself Python goes on to its handler alone.
+std::vector<int> unbound_in_continuation(const OriginalCode& original, const EntryPoint& entry,
+                                         const BrokenCode& broken) {
+  if (broken.whole_loop) return slots_bound_later(original, entry, entry.target);
+  const int handler = original.program.code[entry.target].handler;
+  if (handler < 0) return {};
+  return slots_bound_later(original, entry, original.program.handlers[handler].target);
 }
 
 FrameMaker::FrameMaker(const symbolic::CaptureResult& capture, size_t index, size_t first) {
@@ -111,6 +120,9 @@ FrameMaker::FrameMaker(const symbolic::CaptureResult& capture, size_t index, siz
   if (!is_root) globals_ = value;
   num_own_cells_ = original.num_own_cells;
   for (const auto& [slot, argument] : arguments) entry.locals.push_back(slot);
+  BrokenCode broken{calls_inner || !is_last, capture.whole_loop, ways_out_of(capture, origin, names)};
+  entry.unbound = unbound_in_continuation(original, entry, broken);
+  for (int slot : entry.unbound) arguments[slot] = {};
   for (int i = 0; i < original.num_own_cells; ++i)
     arguments[original.cells[i]] = {.is_cell = true, .index = i};
   for (int slot : parameter_slots(original, entry)) arguments_.push_back(arguments.at(slot));
@@ -119,7 +131,6 @@ FrameMaker::FrameMaker(const symbolic::CaptureResult& capture, size_t index, siz
   if (is_root)
     for (size_t i = 0; i < cells_.size(); ++i)
       if (cells_[i].value < 0) cells_[i].closure = closure_index(code, original.names[original.cells[i]]);
-  BrokenCode broken{calls_inner || !is_last, capture.whole_loop, ways_out_of(capture, origin, names)};
   code_ = make_continuation_code(origin.original, entry, broken, resume_point);
   if (symbolic::log_enabled(symbolic::Topic::kBytecode))
     symbolic::log(symbolic::Topic::kBytecode,
@@ -143,8 +154,9 @@ WaitingFrame FrameMaker::make(PyObject* globals, PyObject* closure, std::vector<
   WaitingFrame frame{make_function(code_.get(), globals, free.data(), static_cast<Py_ssize_t>(free.size())),
                      {}};
   for (const Argument& argument : arguments_)
-    frame.arguments.push_back(argument.is_cell ? Py_NewRef(cells[argument.index].get())
-                                               : values[argument.index].release());
+    frame.arguments.push_back(argument.is_cell      ? Py_NewRef(cells[argument.index].get())
+                              : argument.index >= 0 ? values[argument.index].release()
+                                                    : Py_NewRef(Py_None));
   return frame;
 }
 

@@ -125,6 +125,8 @@ std::vector<Instruction> make_prologue(const OriginalCode& original, const Entry
   std::vector<Instruction> code;
   if (!layout.freevars.empty())
     code.push_back(make(Op::COPY_FREE_VARS, static_cast<int>(layout.freevars.size())));
+  // To whoever looks, the frame begins behind this.
+  for (int slot : entry.unbound) code.push_back(make(Op::DELETE_FAST, layout.slot[slot]));
   code.push_back(make(Op::RESUME, 0));
   int next = layout.first_stack;
   for (bool empty : entry.empty_slots)
@@ -335,10 +337,24 @@ SlotNames slot_names(PyCodeObject* code) {
   return slots;
 }
 
+std::vector<int> slots_bound_later(const OriginalCode& original, const EntryPoint& entry, int from) {
+  int last = entry.locals.empty() ? 0 : entry.locals.back();
+  // Cells that are no arguments' outlive the frame.
+  for (int cell : original.own_cells())
+    if (cell < original.num_plain) last = std::max(last, cell);
+  const std::vector<bool> assigned = symbolic::assigned_slots(original.object(), original.program, from);
+  std::vector<int> slots;
+  for (int slot = 0; slot < last; ++slot)
+    if (assigned[slot] && !original.is_cell(slot) && !std::ranges::binary_search(entry.locals, slot))
+      slots.push_back(slot);
+  return slots;
+}
+
 std::vector<int> parameter_slots(const OriginalCode& original, const EntryPoint& entry) {
   const std::span<const int> cells = original.own_cells();
   std::vector<int> slots(cells.begin(), cells.end());
   slots.insert(slots.end(), entry.locals.begin(), entry.locals.end());
+  slots.insert(slots.end(), entry.unbound.begin(), entry.unbound.end());
   std::ranges::sort(slots);
   return slots;
 }
@@ -357,7 +373,7 @@ CodeOrigin origin_of(PyCodeObject* code) {
 namespace {
 
 // `prologue` ends in a jump to `target` of the original.
-PyRef assemble_resume_code(const OriginalCode& original, const EnteredLayout& layout,
+PyRef assemble_resume_code(const OriginalCode& original, const EntryPoint& entry, const EnteredLayout& layout,
                            std::vector<Instruction> prologue, int target, CodeOrigin origin) {
   Program program{std::move(prologue), original.program.handlers};
   const int shift = static_cast<int>(program.code.size());
@@ -368,7 +384,9 @@ PyRef assemble_resume_code(const OriginalCode& original, const EnteredLayout& la
   }
   for (symbolic::Handler& handler : program.handlers) handler.target += shift;
   PyRef code = assemble_entered(original, program, layout);
+  origin.entered_at = entry.target;
   origin.first_stack = layout.first_stack;
+  for (int slot : entry.unbound) origin.unbound.push_back(layout.slot[slot]);
   origin.instructions = decoded_from(reinterpret_cast<PyCodeObject*>(code.get()), program);
   for (int& instruction : origin.instructions)
     instruction = instruction == origin.inner_call ? origin.entered_at : std::max(instruction - shift, -1);
@@ -386,26 +404,27 @@ std::vector<std::string> inner_parameters(PyCodeObject* inner) {
 
 }  // namespace
 
-PyRef make_resume_code(const std::shared_ptr<OriginalCode>& original, const EntryPoint& entry) {
+PyRef make_resume_code(const std::shared_ptr<OriginalCode>& original, EntryPoint entry) {
+  entry.unbound = slots_bound_later(*original, entry, entry.target);
   const EnteredLayout layout = lay_out(*original, entry, 0);
-  return assemble_resume_code(*original, layout, make_prologue(*original, entry, layout, {}), entry.target,
-                              {.original = original, .instructions = {}, .entered_at = entry.target});
+  return assemble_resume_code(*original, entry, layout, make_prologue(*original, entry, layout, {}),
+                              entry.target, {.original = original});
 }
 
-PyRef make_resume_code_at_call(const std::shared_ptr<OriginalCode>& original, const EntryPoint& entry,
+PyRef make_resume_code_at_call(const std::shared_ptr<OriginalCode>& original, EntryPoint entry,
                                PyCodeObject* inner) {
+  entry.unbound = slots_bound_later(*original, entry, entry.target);
   const EnteredLayout layout = lay_out(*original, entry, 0, inner_parameters(inner));
   std::vector<Instruction> prologue = make_prologue(*original, entry, layout, {});
   const Instruction jump = prologue.back();
   prologue.pop_back();
   append_inner_call(prologue, original->program.code[entry.target], layout);
   CodeOrigin origin{.original = original,
-                    .instructions = {},
-                    .entered_at = entry.target,
                     .inner_call = static_cast<int>(prologue.size()) - 1,
                     .below_inner_call = static_cast<int>(entry.empty_slots.size())};
   prologue.push_back(jump);
-  return assemble_resume_code(*original, layout, std::move(prologue), entry.target + 1, std::move(origin));
+  return assemble_resume_code(*original, entry, layout, std::move(prologue), entry.target + 1,
+                              std::move(origin));
 }
 
 namespace {

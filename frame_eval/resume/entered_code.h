@@ -1,7 +1,8 @@
 // Entered code: the code of a function, entered in the middle with a given stack and given locals.
 //
 // Its parameters are its own cells and the live locals, in the order of the original's slots, in which a frame lets go of them at
-// its end, and the stack's items. An argument that is captured by inner functions has a cell's slot, which MAKE_CELL fills:
+// its end, and the stack's items. A local that is unbound there, and bound later, has its place among them: it is given None, and deleted
+// before anything else. An argument that is captured by inner functions has a cell's slot, which MAKE_CELL fills:
 // entered code comes in behind that, with the cell itself for argument. A short prologue pushes the stack and jumps to the place;
 // what follows is the original code, slots renumbered, so its line table, its exception table and its loops are the original's.
 // Resume functions are made this way, and so are continuations, which differ in one thing: on each way out of the instruction that
@@ -27,6 +28,7 @@ struct EntryPoint {
   int target = 0;
   std::vector<bool> empty_slots;  // one for each stack slot, from the bottom; true: NULL
   std::vector<int> locals;        // slots of the original code, ascending; cells and free variables left out
+  std::vector<int> unbound;       // slots below the last of these that get values later (slots_bound_later), ascending
   bool has_empty_slots() const {
     return std::find(empty_slots.begin(), empty_slots.end(), true) != empty_slots.end();
   }
@@ -75,6 +77,7 @@ struct CodeOrigin {
   std::vector<int> instructions;
   int entered_at = -1;  // where a resume function begins, in the original
   int first_stack = 0;  // its parameters before this one are cells and locals
+  std::vector<int> unbound;  // those of them that are given None, ascending
   // The instruction that calls the resume function of what is resumed inside (-1: there is none), which stands for the call at
   // `entered_at`, and how deep the stack is below its operands.
   int inner_call = -1, below_inner_call = 0;
@@ -84,6 +87,9 @@ struct CodeOrigin {
 CodeOrigin origin_of(PyCodeObject* code);
 const CodeOrigin* known_origin(PyCodeObject* code);  // null: nobody has asked for it yet
 
+// The locals that hold nothing at `entry`, and that code may bind which goes on at `from`, below one that holds something.
+std::vector<int> slots_bound_later(const OriginalCode& original, const EntryPoint& entry, int from);
+
 // The slots of the original that entered code has for parameters, ascending: its own cells, and the locals of `entry`.
 std::vector<int> parameter_slots(const OriginalCode& original, const EntryPoint& entry);
 
@@ -91,12 +97,12 @@ std::vector<int> parameter_slots(const OriginalCode& original, const EntryPoint&
 std::string stack_parameter(int depth);
 
 // Entered code for a resume function; its origin is registered.
-PyRef make_resume_code(const std::shared_ptr<OriginalCode>& original, const EntryPoint& entry);
+PyRef make_resume_code(const std::shared_ptr<OriginalCode>& original, EntryPoint entry);
 
 // The same, entered at a call whose function is resumed as well: its resume function and the arguments of that, whose code is
 // `inner`, are the last parameters, and are called in place of what the program called. `entry.target` is the instruction that
 // calls, with its operands off the stack.
-PyRef make_resume_code_at_call(const std::shared_ptr<OriginalCode>& original, const EntryPoint& entry,
+PyRef make_resume_code_at_call(const std::shared_ptr<OriginalCode>& original, EntryPoint entry,
                                PyCodeObject* inner);
 
 // What Python executes before the function is resumed: the one instruction at `entry.target` if `whole_loop`

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "frame_eval/hook/frame.h"
+#include "graph/op.h"
 #include "symbolic/interop/py_ref.h"
 
 namespace cdynamo::frame_eval {
@@ -67,6 +68,14 @@ void take_apart(PyObject* parts, const Resumption& inner) {
     throw symbolic::PythonError{};
 }
 
+// A stub does not know of the locals that the code binds later.
+void insert_unbound(PyObject* parts, Py_ssize_t num_cells, PyObject* code) {
+  const CodeOrigin* origin = known_origin(reinterpret_cast<PyCodeObject*>(code));
+  if (!origin) throw graph::InternalError("a resume function of unknown origin");
+  for (int parameter : origin->unbound)
+    if (PyList_Insert(parts, num_cells + parameter, Py_None) < 0) throw symbolic::PythonError{};
+}
+
 PyRef resume(ResumePoint& self, PyObject* parts) {
   PyRef code = PyRef::borrow(self.code);
   PyRef locals = PyRef::borrow(cdynamo_running_locals(PyThreadState_Get()));
@@ -79,6 +88,7 @@ PyRef resume(ResumePoint& self, PyObject* parts) {
     if (!locals) locals = PyRef::borrow(inner.locals);
     take_apart(parts, inner);
   }
+  insert_unbound(parts, self.num_cells, code.get());
   PyRef function = make_function(code.get(), PyEval_GetGlobals(),
                                  reinterpret_cast<PyListObject*>(parts)->ob_item, self.num_cells);
   if (PyList_SetSlice(parts, 0, self.num_cells, nullptr) < 0) throw symbolic::PythonError{};

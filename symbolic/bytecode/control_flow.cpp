@@ -257,6 +257,34 @@ std::vector<Loop> find_loops(const Program& program) {
   return loops;
 }
 
+namespace {
+
+// Which instructions of the region can be come to from `entry` without leaving it.
+std::vector<bool> reached_in(const Program& program, const std::vector<bool>& region, int entry) {
+  std::vector<bool> reached(program.code.size(), false);
+  std::vector<int> work{entry};
+  while (!work.empty()) {
+    const int at = work.back();
+    work.pop_back();
+    if (!region[at] || reached[at]) continue;
+    reached[at] = true;
+    for_each_successor(program, at, [&](int next) { work.push_back(next); });
+    if (int handler = handler_of(program, at); handler >= 0) work.push_back(handler);
+  }
+  return reached;
+}
+
+}  // namespace
+
+std::vector<bool> assigned_slots(PyCodeObject* code, const Program& program, int at) {
+  Slots assigned(static_cast<size_t>(code->co_nlocalsplus), false);
+  const std::vector<bool> reached = reached_in(program, std::vector<bool>(program.code.size(), true), at);
+  for (int i = 0; i < count_of(program); ++i)
+    if (const Op op = program.code[i].op; reached[i] && (op == Op::STORE_FAST || op == Op::STORE_DEREF))
+      assigned[program.code[i].arg] = true;
+  return assigned;
+}
+
 std::vector<bool> live_slots(PyCodeObject* code, const Program& program, int at) {
   if (reads_frame(code)) return Slots(static_cast<size_t>(code->co_nlocalsplus), true);
   return liveness(code, program)[at];
@@ -283,21 +311,6 @@ std::vector<int> handled_exceptions(const Program& program) {
     for_each_successor(program, at, [&](int next) { reach(next, after); });
   }
   return handled;
-}
-
-// Which instructions of the region can be come to from `entry` without leaving it.
-std::vector<bool> reached_in(const Program& program, const std::vector<bool>& region, int entry) {
-  std::vector<bool> reached(program.code.size(), false);
-  std::vector<int> work{entry};
-  while (!work.empty()) {
-    const int at = work.back();
-    work.pop_back();
-    if (!region[at] || reached[at]) continue;
-    reached[at] = true;
-    for_each_successor(program, at, [&](int next) { work.push_back(next); });
-    if (int handler = handler_of(program, at); handler >= 0) work.push_back(handler);
-  }
-  return reached;
 }
 
 }  // namespace

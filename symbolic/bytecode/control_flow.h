@@ -37,6 +37,9 @@ bool only_raises(const Program& program, int at);
 constexpr int kEndOfFunction = -1, kNoMeeting = -3;
 int meeting_of(const Program& program, int jump_at);
 
+// Slots of co_localsplus, cells among them, that are assigned somewhere from instruction `at` on, by slot.
+std::vector<bool> assigned_slots(PyCodeObject* code, const Program& program, int at);
+
 // Slots of co_localsplus that may be read from instruction `at` on, by slot.
 std::vector<bool> live_slots(PyCodeObject* code, const Program& program, int at);
 
