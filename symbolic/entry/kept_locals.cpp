@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "absl/container/flat_hash_set.h"
 #include "symbolic/capture/executor_state.h"
 #include "symbolic/capture/value_factories.h"
 #include "symbolic/frames/frame.h"
@@ -31,11 +32,15 @@ bool is_heap_type(PyObject* type) {
 
 class KeptLocals {
  public:
-  explicit KeptLocals(Executor& ex) : ex_(ex) {}
+  KeptLocals(Executor& ex, const std::vector<SymbolicFrame*>& frames) : ex_(ex) {
+    for (const SymbolicFrame* frame : frames) note_assigned_cells(*frame);
+  }
 
   bool outlives_its_uses(const ValuePtr& local, int depth = 0) {
     if (dynamic_cast<ArrayValue*>(local.get()) || is_number_or_text(local->type())) return false;
-    if (auto* cell = dynamic_cast<CellValue*>(local.get()); cell && !cell->real_object()) {
+    if (auto* cell = dynamic_cast<CellValue*>(local.get())) {
+      // What a cell holds that came with the frame may be another thing in the next call.
+      if (cell->real_object()) return local->source->kind == SourceKind::kArgument;
       const ValuePtr contents = cell->contents(ex_);
       return cell->has_recipe() || (contents && outlives_its_uses(contents, depth));
     }
@@ -58,6 +63,14 @@ class KeptLocals {
   }
 
  private:
+  void note_assigned_cells(const SymbolicFrame& frame) {
+    const auto is_cell = [](const ValuePtr& value) { return dynamic_cast<CellValue*>(value.get()); };
+    if (std::ranges::none_of(frame.locals, is_cell)) return;
+    const std::vector<bool> assigned = assigned_slots(frame.code->object(), frame.code->program, frame.pc);
+    for (int slot = 0; slot < std::ssize(frame.locals); ++slot)
+      if (assigned[slot] && is_cell(frame.locals[slot])) assigned_cells_.insert(frame.locals[slot].get());
+  }
+
   static UserObjectValue* new_object_in(const ValuePtr& value) {
     auto* object = dynamic_cast<UserObjectValue*>(value.get());
     return object && object->is_new() ? object : nullptr;
@@ -95,10 +108,11 @@ class KeptLocals {
            });
   }
 
-  // A new function with a closure.
+  // A new function with a closure. What is put into a cell later may be told.
   bool has_what_is_told(const ValuePtr& function, int depth) {
     if (!dynamic_cast<FunctionValue*>(function.get())) return false;
     return std::ranges::any_of(held_in_cells(ex_, function), [&](const ValuePtr& cell) {
+      if (assigned_cells_.contains(cell.get())) return true;
       PyObject* object = dynamic_cast<CellValue&>(*cell).live_contents();
       const ValuePtr& made = dynamic_cast<CellValue&>(*cell).known_contents();
       return object ? runs_code_when_it_dies(object) : made && is_told(made, depth + 1);
@@ -146,6 +160,7 @@ class KeptLocals {
   }
 
   Executor& ex_;
+  absl::flat_hash_set<const SymbolicValue*> assigned_cells_;  // by what comes after the break
 };
 
 void make_recipe_of(Executor& ex, SymbolicFrame& frame, int slot) {
@@ -177,7 +192,7 @@ std::vector<std::vector<int>> locals_handed_on(
     }
   }
   // What is handed on by one frame may be known to a local of another one.
-  KeptLocals locals(ex);
+  KeptLocals locals(ex, frames);
   for (bool changed = true; changed;) {
     changed = false;
     for (size_t i = 0; i < frames.size(); ++i)

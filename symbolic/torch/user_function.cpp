@@ -112,7 +112,8 @@ ValuePtr graph_position(Executor& ex, PyObject*, const CallArgs&) {
   return ex.constant_int(ex.graph().next_value_id());
 }
 
-// own_tensor(tensor, position): the tensor itself where it was made since and is no view, else a copy.
+// own_tensor(tensor, position, arguments): the tensor itself where it was made since and is no view, else a copy. What was there
+// before, and is no argument, would get another history itself.
 ValuePtr own_tensor(Executor& ex, PyObject*, const CallArgs& args) {
   Value* value = graph_value(args.positional.at(0));
   const TensorCapture& capture = tensor_capture(ex);
@@ -121,6 +122,10 @@ ValuePtr own_tensor(Executor& ex, PyObject*, const CallArgs& args) {
                    !capture.storage_of.count(value);
   if (own) return args.positional[0];
   if (!value) refuse_function("whose result is not in the graph");
+  const auto is_value = [&](const ValuePtr& argument) { return graph_value(argument) == value; };
+  const bool was_there = !value->node || value->id < position;
+  if (was_there && std::ranges::none_of(items_of(ex, args.positional.at(2)), is_value))
+    refuse_function("that gives a tensor which was there before");
   return make_tensor(ex, append_call1(ex, "clone", {value}));
 }
 

@@ -263,7 +263,7 @@ ValuePtr wrap_fresh(Executor& ex, PyRef object) {
 }
 
 namespace {
-// Pure functions consume the iterators that they are given.
+// Pure functions consume the iterators that they are given (is_used_up).
 PyRef fold_argument(Executor& ex, const ValuePtr& value) {
   PyRef object = materialize(ex, value);
   if (object) return object;
@@ -271,6 +271,25 @@ PyRef fold_argument(Executor& ex, const ValuePtr& value) {
   if (!is_iterator && !dynamic_cast<DictViewValue*>(value.get())) return {};
   PyRef items = materialize(ex, new_list(items_of(ex, value)));
   return items && is_iterator ? checked(PyObject_GetIter(items.get())) : items;
+}
+
+// A function that raises an error, or does not ask for items (operator.truth), leaves some in an iterator.
+bool is_used_up(PyObject* arguments) {
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch(&type, &value, &traceback);
+  bool used_up = true;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(arguments); ++i) {
+    PyObject* argument = PyTuple_GET_ITEM(arguments, i);
+    used_up &= !Py_IS_TYPE(argument, &PyListIter_Type) || PyObject_LengthHint(argument, 0) == 0;
+  }
+  PyErr_Restore(type, value, traceback);
+  return used_up;
+}
+
+std::string name_of_callable(PyObject* callable) {
+  PyRef name = PyRef::steal(PyObject_GetAttrString(callable, "__qualname__"));
+  if (!name) PyErr_Clear();
+  return name ? PyUnicode_AsUTF8(name.get()) : Py_TYPE(callable)->tp_name;
 }
 
 constexpr Py_ssize_t kMostDigits = 10'000;
@@ -312,16 +331,19 @@ bool try_fold_call(Executor& ex, PyObject* callable, const CallArgs& args, Value
       if (PyDict_SetItem(keywords.get(), keyword.name.get(), object.get()) < 0) throw PythonError{};
     }
   }
-  *result = wrap_fresh(ex, checked_user(ex, PyObject_Call(callable, positional_args.get(), keywords.get())));
+  PyRef object = PyRef::steal(PyObject_Call(callable, positional_args.get(), keywords.get()));
+  if (!is_used_up(positional_args.get())) {
+    PyErr_Clear();
+    break_graph("CD0215", name_of_callable(callable) + ", which leaves items in an iterator");
+  }
+  *result = wrap_fresh(ex, checked_user(ex, object.release()));
   return true;
 }
 
 ValuePtr fold_call(Executor& ex, PyObject* callable, const CallArgs& args) {
   ValuePtr result;
   if (try_fold_call(ex, callable, args, &result)) return result;
-  PyRef name = PyRef::steal(PyObject_GetAttrString(callable, "__qualname__"));
-  if (!name) PyErr_Clear();
-  std::string detail = name ? PyUnicode_AsUTF8(name.get()) : Py_TYPE(callable)->tp_name;
+  std::string detail = name_of_callable(callable);
   for (const ValuePtr& value : args.positional)
     if (!materialize(ex, value)) absl::StrAppend(&detail, " with ", value->describe());
   break_graph("CD0215", detail);

@@ -128,6 +128,19 @@ def deleted_argument(x, flag, log):
     return flag
 
 
+def held_by_a_function(x, flag, log):
+    def read():
+        return flag
+
+    def read_later():
+        return read()
+
+    outside()
+    flag = thing("flag", log)
+    look = weakref.ref(flag, lambda reference: log.append("dead"))
+    return x + 1
+
+
 class Base:
     def call(self, x, flag, log):
         return x + 3
@@ -177,6 +190,7 @@ FUNCTIONS = [
     generator,
     cell_above,
     deleted_argument,
+    held_by_a_function,
     Derived().call,
     names,
     read_while_unbound,

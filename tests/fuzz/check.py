@@ -38,6 +38,7 @@ ROUNDINGS = 20
 INEXACT = ("cos", "exp", "log", "mean", "norm", "sigmoid", "sin", "softmax", "sqrt", "std", "sum", "tanh")
 INEXACT_OF_NUMPY = ("dot",)
 INEXACT_OF_LAYERS = ("instance_norm",)
+INEXACT_OF_LOSSES = ("binary_cross_entropy", "cross_entropy")
 
 
 def interpreted(graph: Any, inputs: Any) -> Any:
@@ -252,11 +253,11 @@ def is_determined(program: Program) -> bool:
             others.append(run_plain(program, PATIENT_SECONDS))
         del held
     if "view(" in program.source:  # which is how such numbers come about, and are seen
-        for otherwise in (other_nans, flushed_denormals) if compare.torch else ():
+        for otherwise in (other_nans, negative_nans, flushed_denormals) if compare.torch else ():
             with otherwise() as changed:
                 seen = run_plain(program, PATIENT_SECONDS)
             others += [seen] if changed else []
-    names = INEXACT + INEXACT_OF_NUMPY + INEXACT_OF_LAYERS
+    names = INEXACT + INEXACT_OF_NUMPY + INEXACT_OF_LAYERS + INEXACT_OF_LOSSES
     rounds = program.kind == "modules" or any(f".{name}(" in program.source for name in names)
     for _ in range(ROUNDINGS if rounds else 0):
         with rounded_otherwise():
@@ -333,9 +334,18 @@ def renamed_nodes() -> Iterator[None]:
         printer._str = before
 
 
-@contextlib.contextmanager
-def other_nans() -> Iterator[list[bool]]:
+def other_nans() -> contextlib.AbstractContextManager[list[bool]]:
     """Which NaN arithmetic gives is the kernel's: PyTorch's of bfloat16 give one in their vectors and another in what is left."""
+    return changed_nans(lambda dtype: 2)  # a quiet one stays one
+
+
+def negative_nans() -> contextlib.AbstractContextManager[list[bool]]:
+    return changed_nans(lambda dtype: compare.torch.iinfo(dtype).min)
+
+
+@contextlib.contextmanager
+def changed_nans(bits: Any) -> Iterator[list[bool]]:
+    """NaNs that are computed have these bits, of an integer of their size, the other way round."""
     torch = compare.torch
     from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -353,7 +363,8 @@ def other_nans() -> Iterator[list[bool]]:
             computes = torch.Tag.pointwise in func.tags or func.overloadpacket.__name__ in INEXACT
             if computes and getattr(result, "dtype", None) in bits_of:
                 if (nans := result.isnan()).any():
-                    result.data.view(bits_of[result.dtype])[nans] |= 2  # a quiet one stays one
+                    integers = result.data.view(bits_of[result.dtype])
+                    integers[nans] ^= bits(integers.dtype)
                     changed.append(True)
             return result
 
@@ -392,7 +403,10 @@ def rounded_otherwise() -> Iterator[None]:
 
         return nearby
 
-    owners = [(np, name) for name in INEXACT_OF_NUMPY] + [(torch.Tensor, name) for name in INEXACT if torch]
+    owners = [(np, name) for name in INEXACT_OF_NUMPY]
+    if torch:
+        owners += [(torch.Tensor, name) for name in INEXACT]
+        owners += [(torch.nn.functional, name) for name in INEXACT_OF_LOSSES]
     with contextlib.ExitStack() as patches:
         if torch:
             for otherwise in (linear_in_double, instance_norm_in_double):

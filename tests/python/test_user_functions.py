@@ -750,3 +750,60 @@ def test_what_gives_none_sends_zeros_to_a_function_before_it():
             torch.autograd.grad(run(x).sum(), x, allow_unused=True)[0] for run in (function, cdynamo.optimize(function))
         )
         assert (got is None and expected is None) or torch.allclose(got, expected)
+
+
+class Gives(torch.autograd.Function):
+    """What `take` gives is the result."""
+
+    @staticmethod
+    def forward(ctx, x, take):
+        return take(x)
+
+    @staticmethod
+    def backward(ctx, g):
+        return g * 3, None
+
+
+@pytest.mark.parametrize("requires_grad", [True, False])
+@pytest.mark.parametrize("no_grad", [True, False])
+@pytest.mark.parametrize("which", ["argument", "leaf", "computed", "constant", "detached"])
+def test_a_result_that_was_there_before(which, no_grad, requires_grad):
+    """PyTorch gives what a forward has found elsewhere a history itself, or takes its own away, and an argument an alias."""
+
+    def f(x, w, c):
+        take = {
+            "argument": lambda q: q,
+            "leaf": lambda q: w,
+            "computed": lambda q: doubled,
+            "constant": lambda q: c,
+            "detached": lambda q: q.detach(),
+        }[which]
+        doubled = w * 2
+        with torch.set_grad_enabled(not no_grad):
+            return Gives.apply(x, take)
+
+    seen = []
+    for run in (f, cdynamo.optimize(f)):
+        x = torch.linspace(0, 1, 3).requires_grad_(requires_grad)
+        w, c = torch.ones(3, requires_grad=True), torch.ones(3)
+        r = run(x, w, c)
+        state = [(t.requires_grad, t.is_leaf, t.data_ptr() == r.data_ptr()) for t in (r, w, c)]
+        if r.requires_grad:
+            r.sum().backward()
+        grads = [t.grad.tolist() if t.is_leaf and t.grad is not None else None for t in (x, w, c)]
+        seen.append((state, r.tolist(), r is w, r is c, grads))
+    assert seen[0] == seen[1]
+
+
+def test_a_function_twice_of_one_leaf():
+    """What the first call hands out is the leaf, which has a history of the second call when that is differentiated."""
+
+    def f(x, y):
+        first = Gives.apply(y, lambda q: x)
+        Gives.apply(first + 1, lambda q: x)
+        return x
+
+    for run in (f, cdynamo.optimize(f)):
+        x, y = torch.ones(1, 3, requires_grad=True), torch.ones(1, requires_grad=True)
+        run(x, y).sum().backward()
+        assert y.grad.item() == 27

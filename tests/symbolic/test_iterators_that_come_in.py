@@ -6,6 +6,8 @@ import builtins
 import collections
 import contextlib
 import copy
+import math
+import operator
 
 import numpy as np
 import pytest
@@ -474,3 +476,16 @@ def mapped_rest(items):
 @pytest.mark.parametrize("fn", [strict_pairs, strict_rest, mapped_rest])
 def test_across_a_graph_break(fn):
     check(fn, lambda: ([1.0, 2.0, 3.0],), lambda: ([4.0],), breaks=None)
+
+
+@pytest.mark.parametrize("function", [str, int, float, operator.truth, operator.not_, math.gcd])
+def test_a_function_that_does_not_ask_for_items_leaves_them(function):
+    def given(it, **named):
+        try:
+            found = function(it, **named)
+        except TypeError as error:
+            found = str(error)
+        return x + 1, str(found).split(" at ")[0]
+
+    check(given, lambda: (iter([1, 2, 3]),), lambda: (map(abs, [1, 2]),), breaks=None)
+    check(lambda it: given(it, w=1), lambda: (iter([1, 2, 3]),), breaks=None)

@@ -129,9 +129,9 @@ def function_apply(cls, *args, **kwargs):
             result = cls.forward(ctx, *given)
         results = result if isinstance(result, tuple) else (result,)
         if differentiable:
-            items = tuple(own_tensor(x, position) if isinstance(x, torch.Tensor) else x for x in results)
+            items = tuple(own_tensor(x, position, args) if isinstance(x, torch.Tensor) else x for x in results)
         else:
-            items = tuple(x.view_as(x) if is_handed_on(x, args) and not is_among(x, ctx.dirty) else x for x in results)
+            items = tuple(x if is_among(x, ctx.dirty) else without_history(x, args) for x in results)
     if any(not is_among(x, given) or not is_among(x, results) for x in ctx.dirty):
         not_captured("a Function that marks what is no argument and result as dirty")
     if differentiable:
@@ -140,9 +140,15 @@ def function_apply(cls, *args, **kwargs):
     return items if isinstance(result, tuple) else items[0]
 
 
-def is_handed_on(x, args):
-    """An argument is the result as well: it is another tensor then."""
-    return isinstance(x, torch.Tensor) and is_among(x, args)
+def without_history(x, args):
+    """What is handed out of a result that has no gradient: another tensor where it is an argument."""
+    if not isinstance(x, torch.Tensor):
+        return x
+    if is_among(x, args):
+        return x.detach() if x.requires_grad else x.view_as(x)
+    if x.requires_grad and not x._is_view():
+        not_captured("a Function that takes a tensor out of its history")
+    return x
 
 
 def is_among(x, tensors):

@@ -53,8 +53,8 @@ def graph_position():
     raise AssertionError
 
 
-def own_tensor(tensor, position):
-    """`tensor`, or a copy where it was there before `position` or is a view."""
+def own_tensor(tensor, position, arguments):
+    """`tensor`, or a copy where it is one of `arguments`, or a view. What was there before `position` breaks the graph."""
     raise AssertionError
 
 
