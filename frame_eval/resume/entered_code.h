@@ -28,7 +28,8 @@ struct EntryPoint {
   int target = 0;
   std::vector<bool> empty_slots;  // one for each stack slot, from the bottom; true: NULL
   std::vector<int> locals;        // slots of the original code, ascending; cells and free variables left out
-  std::vector<int> unbound;       // slots below the last of these that get values later (slots_bound_later), ascending
+  std::vector<int>
+      unbound;  // slots below the last of these that get values later (slots_bound_later), ascending
   bool has_empty_slots() const {
     return std::find(empty_slots.begin(), empty_slots.end(), true) != empty_slots.end();
   }
@@ -75,8 +76,8 @@ struct CodeOrigin {
   std::shared_ptr<OriginalCode> original;
   // By instruction: the one of the original that it stands for, -1 in the prologue. Empty: this is the original.
   std::vector<int> instructions;
-  int entered_at = -1;  // where a resume function begins, in the original
-  int first_stack = 0;  // its parameters before this one are cells and locals
+  int entered_at = -1;       // where a resume function begins, in the original
+  int first_stack = 0;       // its parameters before this one are cells and locals
   std::vector<int> unbound;  // those of them that are given None, ascending
   // The instruction that calls the resume function of what is resumed inside (-1: there is none), which stands for the call at
   // `entered_at`, and how deep the stack is below its operands.

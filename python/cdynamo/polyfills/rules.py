@@ -54,7 +54,7 @@ def graph_position():
 
 
 def own_tensor(tensor, position, arguments):
-    """`tensor`, or a copy where it is one of `arguments`, or a view. What was there before `position` breaks the graph."""
+    """`tensor`, or a copy where it is an argument or a view. What was there before `position` breaks the graph."""
     raise AssertionError
 
 
