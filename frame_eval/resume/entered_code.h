@@ -28,8 +28,7 @@ struct EntryPoint {
   int target = 0;
   std::vector<bool> empty_slots;  // one for each stack slot, from the bottom; true: NULL
   std::vector<int> locals;        // slots of the original code, ascending; cells and free variables left out
-  std::vector<int>
-      unbound;  // slots below the last of these that get values later (slots_bound_later), ascending
+  std::vector<int> unbound;       // below the last of these, bound later (slots_bound_later), ascending
   bool has_empty_slots() const {
     return std::find(empty_slots.begin(), empty_slots.end(), true) != empty_slots.end();
   }

@@ -68,7 +68,7 @@ void take_apart(PyObject* parts, const Resumption& inner) {
     throw symbolic::PythonError{};
 }
 
-// A stub does not know of the locals that the code binds later.
+// A stub hands over what is bound: the same parts for the code, and for that at a call, which bind other locals later.
 void insert_unbound(PyObject* parts, Py_ssize_t num_cells, PyObject* code) {
   const CodeOrigin* origin = known_origin(reinterpret_cast<PyCodeObject*>(code));
   if (!origin) throw graph::InternalError("a resume function of unknown origin");
