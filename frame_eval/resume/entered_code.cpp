@@ -339,9 +339,7 @@ SlotNames slot_names(PyCodeObject* code) {
 
 std::vector<int> slots_bound_later(const OriginalCode& original, const EntryPoint& entry, int from) {
   int last = entry.locals.empty() ? 0 : entry.locals.back();
-  // Cells that are no arguments' outlive the frame.
-  for (int cell : original.own_cells())
-    if (cell < original.num_plain) last = std::max(last, cell);
+  for (int cell : original.own_cells()) last = std::max(last, cell);
   const std::vector<bool> assigned = symbolic::assigned_slots(original.object(), original.program, from);
   std::vector<int> slots;
   for (int slot = 0; slot < last; ++slot)

@@ -264,22 +264,24 @@ bool counts_columns(const ValuePtr& given) {
   return order == Order::kColumnMajor;
 }
 
-// Dims of size 1 keep their strides only where all sizes are given and are the array's; else NumPy passes over them, and those
-// of the result follow from the other dims.
+// Dims of size 1, and those of an array without elements, keep their strides only where all sizes are given and are the array's;
+// else NumPy passes over them, and those of the result follow from the other dims.
 Value* reshaped(Executor& ex, Value* array, const std::vector<Sym>& sizes) {
   graph::SymContext& sym = *ex.graph().sym;
   const std::vector<Sym>& own = array->type.sizes;
-  std::vector<Sym> longer;
-  for (const Sym& size : own)
-    if (size != Sym(1)) longer.push_back(size);
-  if (longer.size() == own.size()) return append_call1(ex, "reshape", {array, sizes});
+  std::vector<Sym> between = own;
+  if (std::ranges::find(own, Sym(0)) != own.end())
+    between.push_back(1);
+  else
+    std::erase(between, Sym(1));
+  if (between.size() == own.size()) return append_call1(ex, "reshape", {array, sizes});
   const auto equal = [&](const Sym& a, const Sym& b) { return sym.guard_eq(a, b); };
   if (std::equal(sizes.begin(), sizes.end(), own.begin(), own.end(), equal)) {
     std::vector<Sym> dims;
     for (size_t d = 0; d < own.size(); ++d) dims.push_back(Sym(static_cast<int64_t>(d)));
     return append_call1(ex, "permute", {array, dims});
   }
-  return append_call1(ex, "reshape", {append_call1(ex, "reshape", {array, longer}), sizes});
+  return append_call1(ex, "reshape", {append_call1(ex, "reshape", {array, between}), sizes});
 }
 
 ValuePtr reshape_method(Executor& ex, const ValuePtr& self, const CallArgs& args) {
@@ -330,7 +332,7 @@ ValuePtr copy_method(Executor& ex, const ValuePtr& self, const CallArgs& args) {
 }
 
 Value* flattened(Executor& ex, Value* array) {
-  return append_call1(ex, "reshape", {array, std::vector<Sym>{Sym(int64_t{-1})}});
+  return reshaped(ex, array, {Sym(int64_t{-1})});
 }
 
 ValuePtr flatten_method(Executor& ex, const ValuePtr& self, const CallArgs& args) {

@@ -6,6 +6,8 @@
 #include "graph/converted_numbers.h"
 #include "graph/op.h"
 #include "symbolic/capture/executor_state.h"
+#include "symbolic/interop/numpy_access.h"
+#include "symbolic/interop/python_side.h"
 #include "symbolic/tensors/data_numbers.h"
 #include "symbolic/tensors/frameworks.h"
 #include "symbolic/torch/callables.h"
@@ -171,8 +173,27 @@ Options read_options(Executor& ex, const char* function, const ValuePtr& dtype_v
   return found;
 }
 
+// An array that the graph has no value of: of complex numbers, or a constant.
+bool is_other_array(const ValuePtr& value) {
+  const numpy_access::Api* numpy = numpy_access::api();
+  return numpy && value->type() == numpy->array_type && !is_numpy_array(value);
+}
+
+ValuePtr tensor_of_complex_array(Executor& ex, const ValuePtr& array) {
+  return polyfill(ex, PythonSide::kComplexPolyfills, "tensor_of_array")->call(ex, positional({array}));
+}
+
+// Of a function that is given nothing else.
+ValuePtr tensor_of_complex_array(Executor& ex, const CallArgs& args) {
+  const bool is_alone = args.positional.size() == 1 && args.keywords.empty();
+  return is_alone && is_other_array(args.positional[0]) ? tensor_of_complex_array(ex, args.positional[0])
+                                                        : nullptr;
+}
+
 // torch.tensor(data, dtype=None, device=None, requires_grad=False, pin_memory=False).
 ValuePtr tensor_from_data(Executor& ex, PyObject* callable, const CallArgs& args) {
+  if (const ValuePtr tensor = tensor_of_complex_array(ex, args))
+    return tensor->get_attribute(ex, interned("clone"))->call(ex, {});
   return recorded_call(ex, "call_function", PyRef::borrow(callable), args, [&]() -> ValuePtr {
     const FrameworkRules rules(ex, graph::Framework::kTorch);
     std::vector<ValuePtr> given =
@@ -189,11 +210,13 @@ ValuePtr from_numpy(Executor& ex, PyObject*, const CallArgs& args) {
   require_count(ex, "from_numpy", args, 1, 1);
   const ValuePtr& given = args.positional[0];
   if (is_numpy_array(given)) return tensor_of_array(ex, given);
+  if (is_other_array(given)) return tensor_of_complex_array(ex, given);
   raise_error(ex, PyExc_TypeError, std::string("expected np.ndarray (got ") + type_name(given) + ")");
 }
 
 // torch.as_tensor(data, dtype=None, device=None): a tensor is returned as it is where its dtype and device are right.
 ValuePtr as_tensor(Executor& ex, PyObject* callable, const CallArgs& args) {
+  if (ValuePtr tensor = tensor_of_complex_array(ex, args)) return tensor;
   return recorded_call(ex, "call_function", PyRef::borrow(callable), args, [&]() -> ValuePtr {
     const FrameworkRules rules(ex, graph::Framework::kTorch);
     std::vector<ValuePtr> given = bind_arguments(ex, "as_tensor", args, {"data", "dtype?", "device?"});

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import weakref
 
 import numpy as np
@@ -141,6 +142,16 @@ def held_by_a_function(x, flag, log):
     return x + 1
 
 
+def cell_of_a_local(x, flag, log):
+    def read():
+        return held
+
+    outside()
+    held = thing("held", log)
+    look = weakref.ref(held, lambda reference: log.append("dead"))
+    return x + 1
+
+
 class Base:
     def call(self, x, flag, log):
         return x + 3
@@ -191,6 +202,7 @@ FUNCTIONS = [
     cell_above,
     deleted_argument,
     held_by_a_function,
+    cell_of_a_local,
     Derived().call,
     names,
     read_while_unbound,
@@ -203,6 +215,8 @@ def test_the_order_of_ends(function):
     for flag in (1, 1, 2, 7):
         expected, log = [], []
         plain = function(np.arange(3.0), flag, expected)
+        gc.collect()  # an exception and its traceback hold each other
         got = fast(np.arange(3.0), flag, log)
+        gc.collect()
         assert np.array_equal(plain, got)
         assert log == expected

@@ -36,6 +36,7 @@ HALF = re.compile(r"\b(bfloat16|float16|half)\b")
 ROUNDINGS = 20
 # Methods of torch.Tensor.
 INEXACT = ("cos", "exp", "log", "mean", "norm", "sigmoid", "sin", "softmax", "sqrt", "std", "sum", "tanh")
+CONVERSIONS = ("_to_copy", "copy_")
 INEXACT_OF_NUMPY = ("dot",)
 INEXACT_OF_LAYERS = ("instance_norm",)
 INEXACT_OF_LOSSES = ("binary_cross_entropy", "cross_entropy")
@@ -345,7 +346,7 @@ def negative_nans() -> contextlib.AbstractContextManager[list[bool]]:
 
 @contextlib.contextmanager
 def changed_nans(bits: Any) -> Iterator[list[bool]]:
-    """NaNs that are computed have these bits, of an integer of their size, the other way round."""
+    """NaNs that are computed, or converted, have these bits, of an integer of their size, the other way round."""
     torch = compare.torch
     from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -357,11 +358,16 @@ def changed_nans(bits: Any) -> Iterator[list[bool]]:
         torch.float64: torch.int64,
     }
 
+    def is_computed(func: Any, args: tuple, dtype: Any) -> bool:
+        name = func.overloadpacket.__name__
+        if name in CONVERSIONS:
+            return any(getattr(value, "dtype", dtype) != dtype for value in args)
+        return torch.Tag.pointwise in func.tags or name in INEXACT
+
     class Mode(TorchDispatchMode):
         def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: Any = None) -> Any:
             result = func(*args, **(kwargs or {}))
-            computes = torch.Tag.pointwise in func.tags or func.overloadpacket.__name__ in INEXACT
-            if computes and getattr(result, "dtype", None) in bits_of:
+            if getattr(result, "dtype", None) in bits_of and is_computed(func, args, result.dtype):
                 if (nans := result.isnan()).any():
                     integers = result.data.view(bits_of[result.dtype])
                     integers[nans] ^= bits(integers.dtype)

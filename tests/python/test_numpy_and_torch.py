@@ -49,8 +49,32 @@ ROUND_TRIPS = [
         lambda x: (np.ascontiguousarray(x.sum().numpy()), np.ascontiguousarray(x[0].numpy())),
         f32(3),
     ),
+    ("complex", lambda x: (x * 1j).numpy(), f32(3)),
+    ("complex and its tensor", lambda x: ((y := x * 1j), y.numpy(), y.numpy().imag + 1), f32(3)),
+    ("complex and back", lambda x: torch.from_numpy((x + 1j).numpy() * 2) * x, f32(2, 3)),
+    ("complex without history", lambda x: (x + 1j).detach().numpy() * 2, leaf(3)),
+    ("complex array", lambda a: torch.from_numpy(a * (1 + 2j)), f64(3)),
+    ("complex array of columns", lambda a: torch.from_numpy((a * 1j)[:, ::2].T), f64(2, 3)),
+    ("complex array without dims", lambda a: torch.from_numpy((a * 1j).sum(keepdims=True)[0]), f64(3)),
+    ("as_tensor of a complex array", lambda a: torch.as_tensor(a * 1j).abs(), f64(3)),
+    ("tensor of a complex array", lambda a: torch.tensor((a * 1j).T), f64(2, 3)),
     ("contiguous", lambda x: torch.from_numpy(np.ascontiguousarray(x.numpy().T)), f32(2, 3)),
+    ("raveled elements", lambda a: [v.ravel().strides for v in (a[:, None][0], a[::2][:1], a[::2][:0])], f64(6)),
 ]
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: (x * 1j).numpy(),
+        lambda x: torch.from_numpy((x * 1j).numpy()),
+        lambda x: torch.from_numpy(x.numpy() * 1j),
+        lambda x: torch.as_tensor(x.numpy() * 1j),
+    ],
+)
+def test_complex_arrays_without_elements(function):
+    plain, compiled = function(torch.zeros(0, 3)), cdynamo.optimize(function)(torch.zeros(0, 3))
+    assert_equal(compiled, plain)
 
 
 @pytest.mark.parametrize("name, function, arg", ROUND_TRIPS, ids=[row[0] for row in ROUND_TRIPS])

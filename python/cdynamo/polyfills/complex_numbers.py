@@ -17,9 +17,9 @@ from cdynamo.polyfills.complex_pairs import (
     _rule,
 )
 from cdynamo.polyfills.complex_views import transpose
-from cdynamo.polyfills.rules import not_captured
+from cdynamo.polyfills.rules import complex_of, not_captured, pairs_of
 
-__all__ = ["PROPERTIES", "RULES", "write"]
+__all__ = ["PROPERTIES", "RULES", "tensor_of_array", "write"]
 
 # ---- what is known of a tensor
 
@@ -149,6 +149,23 @@ def get_device(z):
 @_rule("__len__")
 def __len__(z):  # noqa: N807
     return len(_plain(z)) if z.dim() else not_captured("len() of a tensor without dims")
+
+
+# ---- NumPy's arrays
+
+
+@_rule("numpy")
+def numpy(z, *, force=False):
+    if force or z.is_conj() or not z.numel():
+        not_captured("numpy() of a conjugate or of no numbers, or with force")
+    return complex_of(torch.view_as_real(z).numpy(), False)
+
+
+def tensor_of_array(array):
+    """torch.from_numpy of a complex array."""
+    if not array.size:
+        not_captured("a tensor from a complex array without elements")
+    return torch.view_as_complex(torch.from_numpy(pairs_of(array)))
 
 
 # ---- functions of what tensors are asked
