@@ -331,9 +331,7 @@ ValuePtr copy_method(Executor& ex, const ValuePtr& self, const CallArgs& args) {
   return numpy_array_value(ex, copy);
 }
 
-Value* flattened(Executor& ex, Value* array) {
-  return reshaped(ex, array, {Sym(int64_t{-1})});
-}
+Value* flattened(Executor& ex, Value* array) { return reshaped(ex, array, {Sym(int64_t{-1})}); }
 
 ValuePtr flatten_method(Executor& ex, const ValuePtr& self, const CallArgs& args) {
   Value* value = array_of(self).value();

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import dataclasses
+import functools
 import gc
 import linecache
 import random
@@ -234,9 +235,40 @@ def mismatch(program: Program, backend: str, expected: list[dict] | None = None)
             # Which sizes the gradient of a leaf has that was given others since says the node that collects it, where it was made before.
             if OTHER_SIZES.search(program.source) and compare.same_but_sizes(ours["gradients"], plain["gradients"]):
                 return None
+        if found and found.startswith("references") and "yield" in program.source and keeps_ended_generators():
+            if keeps_no_more(ours["references"], plain["references"]):
+                return None
         if found:
             return f"call {i}: {found}" if is_determined(program) else None
     return None
+
+
+@functools.cache
+def keeps_ended_generators() -> bool:
+    """Whether this Python (3.12.3 does) never lets go of what a suspended generator in a cycle holds."""
+
+    def suspend(held: list) -> None:
+        def generator() -> Iterator[None]:
+            itself = yield
+            also = held
+            yield
+            del itself, also
+
+        suspended = generator()
+        next(suspended)
+        suspended.send(suspended)
+
+    held: list = []
+    before = sys.getrefcount(held)
+    suspend(held)
+    gc.collect()
+    return sys.getrefcount(held) > before
+
+
+def keeps_no_more(ours: tuple, plain: tuple) -> bool:
+    """What `run_calls` says of references: the counts of the arguments', and which watched objects are gone."""
+    pairs = zip(ours[0], plain[0], strict=True), zip(plain[1], ours[1], strict=True)
+    return all(less <= more for pair in pairs for less, more in pair)
 
 
 def is_determined(program: Program) -> bool:
