@@ -86,7 +86,7 @@ def load(program: Program) -> tuple[dict, Any]:
     return space, file
 
 
-def run_calls(function: Any, space: dict, program: Program, done: Any = None) -> list[dict]:
+def run_calls(function: Any, space: dict, program: Program, done: Any = None, after_call: Any = None) -> list[dict]:
     """What each call does; of the last, also which references are left when all are over."""
     gc.collect()  # what an earlier run left ends before this one begins
     compare.prelude.Item.kind = "item"
@@ -94,7 +94,11 @@ def run_calls(function: Any, space: dict, program: Program, done: Any = None) ->
     if compare.torch:
         compare.torch.utils.hooks.RemovableHandle.next_id = 1000  # a program sees the ids of its hooks
     references = compare.References(program.trains)
-    seen = [compare.observe(function, make, space, program.trains, references) for make in space["CALLS"]]
+    seen = []
+    for make in space["CALLS"]:
+        seen.append(compare.observe(function, make, space, program.trains, references))
+        if after_call:
+            after_call()
     if done:
         done()
     left, watched = references.left(), space.get("WATCHED", [])
@@ -104,7 +108,7 @@ def run_calls(function: Any, space: dict, program: Program, done: Any = None) ->
     return seen
 
 
-def run_plain(program: Program, seconds: float = PLAIN_SECONDS) -> list[dict]:
+def run_plain(program: Program, seconds: float = PLAIN_SECONDS, after_call: Any = None) -> list[dict]:
     """What each call does in plain Python. Raises TooSlow."""
 
     slow = []
@@ -117,7 +121,7 @@ def run_plain(program: Program, seconds: float = PLAIN_SECONDS) -> list[dict]:
     signal.setitimer(signal.ITIMER_REAL, seconds, 0.5)  # again: the program may swallow it
     try:
         space, _ = load(program)
-        seen = run_calls(space["f"], space, program)
+        seen = run_calls(space["f"], space, program, after_call=after_call)
         refused = any(compare.backward_refused(call) or compare.raised_by_backward(call) for call in seen)
         if program.trains and (PAST_HISTORY.search(program.source) or refused):
             add_calls_of_copies(program, seen)
@@ -283,8 +287,8 @@ def is_determined(program: Program) -> bool:
     for filling in range(5):
         held = mixed_addresses()
         with filled_memory(0x11 * filling):
-            others.append(run_plain(program, PATIENT_SECONDS))
-        del held
+            others.append(run_plain(program, PATIENT_SECONDS, lambda: held.extend(mixed_addresses())))
+        held.clear()
     if "view(" in program.source:  # which is how such numbers come about, and are seen
         for otherwise in (other_nans, negative_nans, flushed_denormals) if compare.torch else ():
             with otherwise() as changed:
@@ -336,7 +340,8 @@ def filled_memory(byte: int) -> Iterator[None]:
 
 
 def mixed_addresses() -> list[Any]:
-    """While it is held, what is allocated lies in another order: a program may sort by an object's address."""
+    """While it is held, what is allocated lies in another order, and not where something that is gone did: a program may sort by
+    an object's address, or have it in a key."""
     blocks: list[Any] = [bytes(size) for size in range(1, 500) for _ in range(20)]
     blocks += [iter_of(()) for iter_of in (iter, zip, enumerate, map_of, reversed) for _ in range(500)]
     random.shuffle(blocks)
