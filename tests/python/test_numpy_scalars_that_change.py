@@ -126,6 +126,7 @@ def decides(x, n):
 INTEGERS = [np.int64, np.int32, np.int16, np.int8, np.uint8]
 
 
+@pytest.mark.native
 @pytest.mark.parametrize("dtype", INTEGERS)
 @pytest.mark.parametrize("fn", [indexes, sizes, arithmetic, conversions, decides])
 def test_integers_are_compiled_at_most_twice(fn, dtype):
@@ -163,6 +164,7 @@ def test_integers_that_are_too_large_for_a_symbol():
         assert_same(compiled(np.arange(3), np.int64(value)), fn(np.arange(3), np.int64(value)))
 
 
+@pytest.mark.native
 def test_an_integer_decides_a_branch_once_for_each_way():
     def fn(x, n):
         return x[n:] if n > 5 else x[:n]
@@ -176,6 +178,7 @@ def test_an_integer_decides_a_branch_once_for_each_way():
     assert cdynamo.counters()["graphs_compiled"] - before["graphs_compiled"] == 3
 
 
+@pytest.mark.native
 def test_an_integer_that_a_graph_break_hands_on():
     def fn(x):
         i = x.argmax()
@@ -191,6 +194,7 @@ def test_an_integer_that_a_graph_break_hands_on():
     assert cdynamo.counters()["frames_compiled"] - before["frames_compiled"] <= 4
 
 
+@pytest.mark.native
 def test_integers_beside_sizes_that_change():
     def fn(x, n):
         return x[: x.shape[0] // n], x.shape[0] * n, n <= x.shape[0]
@@ -203,6 +207,7 @@ def test_integers_beside_sizes_that_change():
     assert cdynamo.counters()["graphs_compiled"] - before["graphs_compiled"] <= 2
 
 
+@pytest.mark.native
 def test_torch_takes_an_integer():
     torch = pytest.importorskip("torch")
 

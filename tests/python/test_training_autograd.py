@@ -70,6 +70,7 @@ def test_hooks_of_modules():
     assert_same_gradients(compiled, eager)
 
 
+@pytest.mark.native
 def test_hook_of_the_node():
     compiled = cdynamo.optimize(lambda x: x * 2)
     x, seen = leaf(3), []
@@ -111,7 +112,10 @@ DIFFERENTIABLE = {
 }
 
 
-@pytest.mark.parametrize("name", DIFFERENTIABLE)
+# PyTorch's own attention has no second derivative.
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.native if name == "attention" else ()) for name in DIFFERENTIABLE]
+)
 def test_gradcheck(name):
     function, shapes = DIFFERENTIABLE[name]
     inputs = [leaf(*shape, dtype=torch.float64) for shape in shapes]
@@ -469,6 +473,7 @@ def test_checkpoint_sequential():
     assert_same_gradients(compiled, eager)
 
 
+@pytest.mark.native
 def test_checkpoint_keeps_less():
     """What lies inside of a checkpoint is not kept for the backward."""
 
@@ -491,6 +496,7 @@ def test_checkpoint_keeps_less():
     assert kept_bytes(cdynamo.optimize(lambda x, w: checkpoint(deep, x, w, use_reentrant=False))) == 0
 
 
+@pytest.mark.native
 def test_saved_tensors_are_freed_by_backward():
     compiled = cdynamo.optimize(lambda x: x.sin().exp())
     x = leaf(1000)
@@ -530,6 +536,7 @@ def test_second_derivative_through_dropout_draws_once():
         torch.testing.assert_close(got, expected)
 
 
+@pytest.mark.native
 def test_inputs_that_were_written_to_are_not_read_again_by_create_graph():
     x = torch.ones(3, requires_grad=True)
     y = torch.full((3,), 2.0)
@@ -630,6 +637,7 @@ def test_batched_gradients_of_operators(case):
         torch.testing.assert_close(got, expected)
 
 
+@pytest.mark.native
 def test_batched_gradients_refuse_inputs_that_were_written_to():
     x, y = torch.ones(3, requires_grad=True), torch.full((3,), 2.0)
     out = cdynamo.optimize(lambda x, y: x * (y + 1))(x, y)
@@ -771,6 +779,7 @@ def test_gradients_by_what_a_graph_makes_are_the_engine_s_behind_a_break():
     assert got[2] == expected[2]
 
 
+@pytest.mark.native
 def test_a_result_that_is_added_to_its_operand_keeps_nothing_alive():
     def layer(h, w):
         return (h * w).sin()

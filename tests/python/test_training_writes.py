@@ -340,6 +340,7 @@ def test_a_leaf_and_a_result_are_two_entries():
     torch.testing.assert_close(f(x, x * x), 3 * x.detach() ** 2)
 
 
+@pytest.mark.native
 @pytest.mark.parametrize("other", [lambda w: w.double(), lambda w: w[:2], lambda w: w.repeat(2)[::2]])
 def test_data_that_is_replaced_before_the_backward(other):
     compiled = cdynamo.optimize(lambda w, x: (w.sin() * x * w).sum())
@@ -373,6 +374,7 @@ def step_after_a_break(x, w):
     return y
 
 
+@pytest.mark.native
 @pytest.mark.parametrize("backend", ["native", "eager"])
 @pytest.mark.parametrize("step", [closed_step, step_after_a_break])
 def test_an_updated_parameter_has_its_gradient_whatever_mode_the_call_is_made_in(step, backend):
