@@ -18,6 +18,8 @@ enum class Rule : uint8_t {
   kBound,     // as kExact; negative ones of unsigned types, which wrap around or bound nothing, are eager's
   kDouble,    // entries read the number as a double
   kIntegers,  // only where the result is of an integer type
+  kTensor,    // so too, and where it is a float32: of the number eager makes a tensor of that type
+  kComputed,  // converted to the type that eager computes in
   kNegated,   // its negative is converted too
   kReal,      // a parameter of type float: integers arrive as reals
 };
@@ -43,7 +45,7 @@ const std::vector<Row>& rows() {
       {"np.clip", {"min", "max", "a_min", "a_max"}, Rule::kBound, true},
       {"clamp_min", {"min"}, Rule::kBound},
       {"clamp_max", {"max"}, Rule::kBound},
-      {"where", {"self", "other"}, Rule::kIntegers},
+      {"where", {"self", "other"}, Rule::kTensor},
       {"floor_divide", {"other"}, Rule::kIntegers},
       {"remainder", {"other"}, Rule::kIntegers},
       {"fmod", {"other"}, Rule::kIntegers},
@@ -53,6 +55,14 @@ const std::vector<Row>& rows() {
       {"pow", {"self", "exponent"}, Rule::kExact, true},
       {"threshold", {"threshold", "value"}},
       {"hardtanh", {"min_val", "max_val"}},
+      {"hardshrink", {"lambd"}},
+      {"softshrink", {"lambd"}},
+      {"hinge_embedding_loss", {"margin"}},
+      {"leaky_relu", {"negative_slope"}, Rule::kComputed},
+      {"elu", {"alpha", "scale", "input_scale"}, Rule::kComputed},
+      {"celu", {"alpha"}, Rule::kComputed},
+      {"softplus", {"beta", "threshold"}, Rule::kComputed},
+      {"lerp", {"weight"}, Rule::kComputed},
       {"linspace", {"start", "end"}},
       {"add", {"alpha"}},
       {"sub", {"alpha"}, Rule::kNegated},
@@ -136,6 +146,9 @@ bool fits_whatever_it_is(const Value* number, DType dtype) {
   }
   return number->type.dtype == DType::kBool;
 }
+bool loses_what_is_no_integer(const Value* number, DType dtype) {
+  return is_float(number->type.dtype) && is_integer(dtype) && dtype != DType::kBool;
+}
 }  // namespace
 
 void check_converted_numbers(Graph& graph, const OpDef& op, const Args& args, DType dtype) {
@@ -144,13 +157,15 @@ void check_converted_numbers(Graph& graph, const OpDef& op, const Args& args, DT
   });
   if (row == rows().end()) return;
   if (row->rule == Rule::kIntegers && is_float(dtype)) return;
+  if (row->rule == Rule::kTensor && is_float(dtype) && dtype != DType::kF32) return;
+  if (row->rule == Rule::kComputed) dtype = runtime::compute_type(dtype);
   for (const std::string_view param : row->params) {
     if (args.schema().find(param) < 0) continue;
     Arg number = args[param];
     const auto* sym = std::get_if<Sym>(&number);
     const auto* held = std::get_if<Value*>(&number);
-    if (held && (*held)->type.weak && graph.framework == Framework::kTorch && row->op != "fill" &&
-        row->rule == Rule::kExact && !fits_whatever_it_is(*held, dtype))
+    if (held && (*held)->type.weak && graph.framework == Framework::kTorch && row->rule == Rule::kExact &&
+        (row->op != "fill" || loses_what_is_no_integer(*held, dtype)) && !fits_whatever_it_is(*held, dtype))
       throw Unsupported(std::string(op.name) + " with a number that may not fit");
     if (row->rule == Rule::kReal && sym && sym->is_constant()) number = static_cast<double>(sym->constant());
     require_fits(graph, number, dtype);
@@ -160,7 +175,8 @@ void check_converted_numbers(Graph& graph, const OpDef& op, const Args& args, DT
     if (row->rule == Rule::kBound && sym && is_unsigned(dtype) &&
         !graph.sym->guard(Relation::kLe, 0, *sym, "a bound"))
       throw Unsupported(std::string(op.name) + " of an unsigned type with a negative bound");
-    const bool exact = row->rule == Rule::kExact || row->rule == Rule::kBound || row->rule == Rule::kIntegers;
+    const bool exact = row->rule == Rule::kExact || row->rule == Rule::kBound ||
+                       row->rule == Rule::kIntegers || row->rule == Rule::kTensor;
     if (!exact && is_beyond_double(number))
       throw Unsupported(std::string(op.name) + " with an integer beyond 2^53");
   }

@@ -22,7 +22,7 @@ void check_not_bool(Graph&, const Args& args) {
 
 void check_shrink(Graph& graph, const Args& args) {
   check_float(graph, args);
-  if (!(args.number("lambd") >= 0))
+  if (!(args.number("lambd") >= 0) || std::isinf(args.number("lambd")))
     runtime_error("lambda must be greater or equal to 0, but found to be " +
                   std::to_string(args.number("lambd")));
 }
@@ -82,7 +82,7 @@ void mish_derivative(Derivative& d) {
   Tensor x = d.operand(0), t = tanh(wrap(d.builder, d.builder.call1("softplus", {x.value})));
   d.set(0, d.grad() * (t + x * sigmoid(x) * (1 - t * t)));
 }
-// scale * (x > 0 ? x : alpha * expm1(x * input_scale))
+// scale * (x >= 0 ? x : alpha * expm1(x * input_scale))
 void elu_gradient(Derivative& d, double alpha, double scale, double input_scale) {
   Tensor x = d.operand(0);
   Tensor low = d.grad() * exp(x * input_scale) * (alpha * scale * input_scale);
@@ -97,7 +97,7 @@ Scalar softplus_of(ScalarBuilder& b, Scalar x, double beta, double threshold) {
 }
 Scalar elu_of(ScalarBuilder& b, Scalar x, double alpha, double scale, double input_scale) {
   Scalar low = b.mul(b.expm1(b.mul(x, number(b, input_scale, x))), number(b, alpha * scale, x));
-  return b.select(b.le(x, number(b, 0, x)), low, b.mul(x, number(b, scale, x)));
+  return b.select(b.lt(x, number(b, 0, x)), low, b.mul(x, number(b, scale, x)));
 }
 Scalar shrink_scalar(ScalarBuilder& b, const Scalar* x, const Args& args, bool soft) {
   Scalar limit = attribute(b, args, "lambd", x[0]), minus = b.neg(limit), zero = number(b, 0, x[0]);

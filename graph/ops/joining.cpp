@@ -119,15 +119,18 @@ Tensor repeat(Tensor x, const std::vector<Sym>& repeats) {
   }
   return reshape(expand(reshape(x, split), stretched), merged);
 }
+void require_counts(Builder& b, const std::vector<Sym>& repeats) {
+  for (const Sym& count : repeats)
+    if (b.sym().guard(Relation::kLt, count, 0, "repeat"))
+      runtime_error("Trying to create tensor with negative dimension");
+}
 std::vector<Value*> repeat_body(Builder& b, const Args& args) {
   Tensor self = operand(b, args, "self");
   std::vector<Sym> repeats = args.sizes("repeats");
   if (static_cast<int>(repeats.size()) < self.rank())
     runtime_error(
         "Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor");
-  for (const Sym& count : repeats)
-    if (b.sym().guard(Relation::kLt, count, 0, "repeat"))
-      runtime_error("Trying to create tensor with negative dimension");
+  require_counts(b, repeats);
   return one(repeat(self, repeats));
 }
 std::vector<Value*> tile_body(Builder& b, const Args& args) {
@@ -135,6 +138,7 @@ std::vector<Value*> tile_body(Builder& b, const Args& args) {
   std::vector<Sym> repeats = args.sizes("dims");
   if (static_cast<int>(repeats.size()) < self.rank())
     repeats.insert(repeats.begin(), self.rank() - repeats.size(), 1);
+  require_counts(b, repeats);
   return one(repeat(self, repeats));
 }
 std::vector<Value*> repeat_interleave_body(Builder& b, const Args& args) {

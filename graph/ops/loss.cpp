@@ -33,7 +33,7 @@ Tensor squared_error(const Args&, Tensor x, Tensor y) {
 Tensor absolute_error(const Args&, Tensor x, Tensor y) { return abs(x - y); }
 Tensor smooth_l1(const Args& args, Tensor x, Tensor y) {
   double beta = args.number("beta");
-  if (beta < 0) runtime_error("smooth_l1_loss does not support negative values for beta.");
+  if (!(beta >= 0)) runtime_error("smooth_l1_loss does not support negative values for beta.");
   Tensor z = abs(x - y);
   if (beta == 0) return z;
   // Of what is far the square is not formed: infinity would spoil its gradient.
@@ -42,7 +42,7 @@ Tensor smooth_l1(const Args& args, Tensor x, Tensor y) {
 }
 Tensor huber(const Args& args, Tensor x, Tensor y) {
   double delta = args.number("delta");
-  if (delta <= 0) runtime_error("huber_loss does not support non-positive values for delta.");
+  if (!(delta > 0)) runtime_error("huber_loss does not support non-positive values for delta.");
   Tensor z = abs(x - y), far = gt(z, delta), near = where(far, 0.0, z);
   return where(far, (z - 0.5 * delta) * delta, near * 0.5 * near);
 }

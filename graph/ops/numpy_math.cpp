@@ -95,6 +95,7 @@ void clip_order(Graph& graph, const Args& args, std::vector<TensorType>& results
 std::vector<Value*> round_body(Builder& b, const Args& args) {
   Tensor a = operand(b, args, "a");
   int64_t decimals = args.constant("decimals");
+  if (decimals != static_cast<int>(decimals)) throw Unsupported("round to more decimals than a C int counts");
   if (!is_float(a.dtype())) {
     if (decimals < 0 || a.dtype() == DType::kBool) throw Unsupported("round of integers to tens");
     return one(a);

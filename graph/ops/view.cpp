@@ -352,6 +352,8 @@ Unfold unfold_of(Graph& graph, const Args& args) {
   const TensorType& self = self_of(args);
   Unfold u{wrap_dim(args.constant("dimension"), self.rank()), 0, args.integer("size"), args.integer("step")};
   Sym extent = self.rank() == 0 ? Sym(1) : self.sizes[u.dim];
+  if (graph.sym->guard(Relation::kLt, u.size, 0, "unfold"))
+    runtime_error("size is " + u.size.str() + " but must be >= 0");
   if (graph.sym->guard(Relation::kLt, extent, u.size, "unfold"))
     runtime_error("maximum size for tensor at dimension is too small");
   if (!graph.sym->guard(Relation::kLt, 0, u.step, "unfold")) runtime_error("step must be > 0");

@@ -377,6 +377,13 @@ ValuePtr fill_method(Executor& ex, const ValuePtr& self, const CallArgs& args) {
   return ex.none();
 }
 
+// Of a scalar: an int, or with digits what numpy.round gives.
+ValuePtr round_of_scalar(Executor& ex, const ValuePtr& self, const CallArgs& args) {
+  const ValuePtr digits = bind_arguments(ex, "__round__", args, {"ndigits?"})[0];
+  if (digits && !is_none(digits)) return call_numpy_function(ex, "round", {self, digits});
+  return call_method(ex, call_numpy_function(ex, "round", {self}), "__int__");
+}
+
 ValuePtr nonzero_method(Executor& ex, const ValuePtr& self, const CallArgs& args) {
   require_count(ex, "nonzero", args, 0, 0);
   PyObject* function = library_object("numpy", "nonzero");
@@ -493,6 +500,7 @@ constexpr BuiltinMethodRow kArrayMethods[] = {
     {"__float__", zero_dim_number<read_float, kFloat>},
     {"__int__", zero_dim_number<read_int, kInt>},
     {"__bool__", number_method<read_bool, kBool>},
+    {"__round__", round_of_scalar},
     {"__index__", number_method<read_index, kIndex>},
     {"__str__", value_method<kText>},
     {"__repr__", value_method<kText>},
@@ -510,9 +518,9 @@ constexpr BuiltinMethodRow kArrayMethods[] = {
 struct MethodFunction {
   const char *method, *function;
 };
-constexpr MethodFunction kArrayFunctions[] = {
-    {"__abs__", "absolute"}, {"__round__", "round"},    {"__add__", "add"},      {"__sub__", "subtract"},
-    {"__mul__", "multiply"}, {"__truediv__", "divide"}, {"__matmul__", "matmul"}};
+constexpr MethodFunction kArrayFunctions[] = {{"__abs__", "absolute"},   {"__add__", "add"},
+                                              {"__sub__", "subtract"},   {"__mul__", "multiply"},
+                                              {"__truediv__", "divide"}, {"__matmul__", "matmul"}};
 constexpr const char* kSameName[] = {
     "sum",          "prod",     "mean",     "std",    "var",         "max",      "min",   "argmax",
     "argmin",       "any",      "all",      "cumsum", "cumprod",     "clip",     "round", "dot",
@@ -575,6 +583,7 @@ ValuePtr numpy_property(Executor& ex, NumpyValue& self, std::string_view name) {
 }
 
 ValuePtr numpy_method(Executor& ex, const ValuePtr& self, std::string_view name) {
+  if (name == "__round__" && !array_of(self).is_scalar()) return nullptr;  // scalars alone have it
   for (const BuiltinMethodRow& row : kArrayMethods)
     if (name == row.name) return std::make_shared<BuiltinMethodValue>(self, row);
   const std::string text(name);
@@ -582,7 +591,6 @@ ValuePtr numpy_method(Executor& ex, const ValuePtr& self, std::string_view name)
     return std::make_shared<BoundFunction>(self, op, checked(PyUnicode_FromString(text.c_str())));
   };
   if (const graph::OpDef* op = find_numpy_operator("numpy.ndarray." + text)) return bound(*op);
-  if (name == "__round__" && !array_of(self).is_scalar()) return nullptr;  // scalars alone have it
   std::string function;
   for (const MethodFunction& row : kArrayFunctions)
     if (name == row.method) function = row.function;

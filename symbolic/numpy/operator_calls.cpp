@@ -104,9 +104,10 @@ ValuePtr write_out(Executor& ex, const std::shared_ptr<NumpyValue>& out, Value* 
   return out;
 }
 
-// ndarray.squeeze gives the array itself where there is nothing to squeeze.
+// ndarray.squeeze gives the array or scalar itself where there is nothing to squeeze.
 ValuePtr unsqueezed_argument(const OpDef& op, const CallArgs& args, const std::vector<Value*>& results) {
   if (op.name != "np.squeeze" || args.positional.empty()) return nullptr;
+  if (dynamic_cast<NumpyNumberValue*>(args.positional[0].get())) return args.positional[0];
   auto array = std::dynamic_pointer_cast<NumpyValue>(args.positional[0]);
   return array && array->rank() == results.at(0)->type.rank() ? array : nullptr;
 }
@@ -165,6 +166,14 @@ Value* beside_uint64(Executor& ex, const OpDef& op, const CallArgs& args, const 
   return upper_uint64(ex, number);
 }
 
+// Of numbers of Python's NumPy makes scalars of its own, whose dtype counts from there on. `first`: the id of what is made since.
+Value* of_numpy(Executor& ex, Value* result, int first) {
+  if (!result->type.weak) return result;
+  if (result->id < first) result = append_call1(ex, "clone", {result});
+  result->type.weak = false;
+  return result;
+}
+
 }  // namespace
 
 ValuePtr call_numpy_operator(Executor& ex, const OpDef& op, bool in_place, const CallArgs& given) {
@@ -194,7 +203,9 @@ ValuePtr call_numpy_operator(Executor& ex, const OpDef& op, bool in_place, const
         value = make_numpy_result(ex, append_call1(ex, "clone", {scalar->value()}));
   BoundCall call = bind_call(ex, op, args, Convention::kNumpy, in_place);
   const graph::Schema& schema = op.parsed[call.overload];
+  const int first = ex.graph().next_value_id();
   std::vector<Value*> results = append_call(ex, op, std::move(call), in_place);
+  for (Value*& result : results) result = of_numpy(ex, result, first);
   if (in_place) return args.positional.at(0);
   if (out && op.family != graph::Family::kPointwise) require_same_type(*out, *results.at(0));
   if (out) return write_out(ex, out, results.at(0), mask, is_unsafe);

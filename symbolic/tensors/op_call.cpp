@@ -328,13 +328,29 @@ static void refuse_operands_of_one_example(const TensorCapture& capture, const s
   }
 }
 
-// No array and hardly a tensor has them: the call is left to the library, which raises its error.
-static void refuse_many_dims(Executor& ex, const OpDef& op, const std::vector<graph::Value*>& results,
-                             size_t nodes_before) {
-  if (std::ranges::none_of(results, [](const graph::Value* r) { return r->type.rank() > kMaxRank; })) return;
+// No tensor has them: the call is left to the library, which raises its error.
+static bool has_negative_size(Executor& ex, const graph::Value* result) {
+  bool is_made_of_nothing = true;
+  if (result->node)
+    graph::for_each_operand(*result->node, [&](graph::Value*) { is_made_of_nothing = false; });
+  return std::ranges::any_of(result->type.sizes, [&](const Sym& size) {
+    if (size.is_constant()) return size.constant() < 0;
+    return is_made_of_nothing && ex.graph().sym->guard(graph::Relation::kLt, size, 0, "size");
+  });
+}
+
+// No array and hardly a tensor has more dims: so too.
+static void refuse_impossible_shapes(Executor& ex, const OpDef& op, const std::vector<graph::Value*>& results,
+                                     size_t nodes_before) {
+  const char* why = nullptr;
+  for (const graph::Value* result : results)
+    if (result->type.rank() > kMaxRank)
+      why = "a result of too many dims";
+    else if (has_negative_size(ex, result))
+      why = "a result of a negative size";
+  if (!why) return;
   while (ex.graph().nodes.size() > nodes_before) ex.graph().nodes.pop_back();
-  break_graph("CD0403",
-              std::string(op.name) + ": a result of more than " + std::to_string(kMaxRank) + " dims");
+  break_graph("CD0403", std::string(op.name) + ": " + why);
 }
 
 // PyTorch has few kernels for uint16, uint32 and uint64, and none that promotes them: what only moves or converts them is
@@ -415,7 +431,7 @@ std::vector<graph::Value*> append_call(Executor& ex, const OpDef& op, BoundCall 
   } catch (const graph::DataDependent& error) {
     break_graph("CD0406", std::string(op.name) + ": " + error.text);
   }
-  refuse_many_dims(ex, op, results, before);
+  refuse_impossible_shapes(ex, op, results, before);
   refuse_other_default_dtype(capture, op, differentiated, results);
   if (ex.graph().nodes.size() > before && !results.empty() && results[0]->node)
     note_results(ex, *results[0]->node, any_gradient);

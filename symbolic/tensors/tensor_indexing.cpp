@@ -370,6 +370,10 @@ static Arg fitting_number(Executor& ex, Arg number, DType dtype) {
 
 void write_selection(Executor& ex, const Selection& selection, const ValuePtr& value, Framework framework) {
   Value* held = graph_value(value);
+  // Integers are made of floats that fit, which is to be known.
+  const bool is_cut = held && held->type.weak && runtime::is_float(held->type.dtype) &&
+                      runtime::is_integer(selection.view->type.dtype);
+  if (is_cut) return write_selection(ex, selection, ex.constant(value->materialize(ex)), framework);
   std::optional<Arg> number = held ? std::nullopt : number_argument(value);
   if (!held && !number) break_graph("CD0415", "assignment of " + value->describe());
   if (number && framework == Framework::kNumpy)

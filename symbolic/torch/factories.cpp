@@ -139,7 +139,7 @@ graph::Value* from_data(Executor& ex, const ValuePtr& value, const Options& opti
     DType known{};
     PyObject* its_dtype = value->get_attribute(ex, interned("dtype"))->real_object();
     if (!its_dtype || !dtype_of_numpy_object(its_dtype, &known)) break_graph("CD0415", value->describe());
-    return from_data(ex, without_numpy_scalar(ex, value), {.dtype = dtype.value_or(known), .device = device});
+    return from_data(ex, call_method(ex, value, "item"), {.dtype = dtype.value_or(known), .device = device});
   }
   Data data;
   collect(ex, value, 0, data);
