@@ -39,8 +39,7 @@ class KeptLocals {
   bool outlives_its_uses(const ValuePtr& local, int depth = 0) {
     if (dynamic_cast<ArrayValue*>(local.get()) || is_number_or_text(local->type())) return false;
     if (auto* cell = dynamic_cast<CellValue*>(local.get())) {
-      // What a cell holds that came with the frame may be another thing in the next call.
-      if (cell->real_object()) return local->source->kind == SourceKind::kArgument;
+      if (cell->real_object()) return local->source->kind == SourceKind::kArgument;  // a resumed frame's
       const ValuePtr contents = cell->contents(ex_);
       return cell->has_recipe() || (contents && outlives_its_uses(contents, depth));
     }
@@ -163,6 +162,14 @@ class KeptLocals {
   absl::flat_hash_set<const SymbolicValue*> assigned_cells_;  // by what comes after the break
 };
 
+// A cell that the frame has made, before it was resumed: what the cell holds may be another thing in the next call. It may have been
+// found in the closure of a function as well.
+bool is_own_cell(const SymbolicFrame& frame, int slot) {
+  const PyCodeObject* code = frame.code->object();
+  const auto* cell = dynamic_cast<CellValue*>(frame.locals[slot].get());
+  return cell && cell->real_object() && slot < code->co_nlocalsplus - code->co_nfreevars;
+}
+
 void make_recipe_of(Executor& ex, SymbolicFrame& frame, int slot) {
   if (!frame.pending[slot]) frame.locals[slot]->recipe(ex);
 }
@@ -198,7 +205,8 @@ std::vector<std::vector<int>> locals_handed_on(
     for (size_t i = 0; i < frames.size(); ++i)
       std::erase_if(others[i], [&](int slot) {
         SymbolicFrame& frame = *frames[i];
-        if (frame.pending[slot] || !locals.outlives_its_uses(frame.locals[slot])) return false;
+        if (frame.pending[slot]) return false;
+        if (!is_own_cell(frame, slot) && !locals.outlives_its_uses(frame.locals[slot])) return false;
         make_recipe_of(ex, frame, slot);
         kept[i].push_back(slot);
         return changed = true;

@@ -152,6 +152,15 @@ def cell_of_a_local(x, flag, log):
     return x + 1
 
 
+def cell_that_a_generator_knows(x, flag, log):
+    first = next(v for v in (outside(), flag) if flag)
+    flag = thing("flag", log)
+    look = weakref.ref(flag)
+    outside()
+    log.append((first, look() is None))
+    return x + 1
+
+
 class Base:
     def call(self, x, flag, log):
         return x + 3
@@ -203,6 +212,7 @@ FUNCTIONS = [
     deleted_argument,
     held_by_a_function,
     cell_of_a_local,
+    cell_that_a_generator_knows,
     Derived().call,
     names,
     read_while_unbound,
