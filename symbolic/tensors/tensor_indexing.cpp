@@ -90,11 +90,12 @@ class Selector {
   }
 
   Selection run(const ValuePtr& key) {
-    std::vector<ValuePtr> items;
-    if (TupleValue* tuple = tuple_in(key))
-      items = tuple->items(ex_);
-    else
-      items = {key};
+    std::vector<ValuePtr> items{key};
+    if (PyType_IsSubtype(key->type(), &PyTuple_Type)) {  // a torch.Size is one
+      const auto of_tuple = key->unpack(ex_);
+      if (!of_tuple) break_graph("CD0403", "an index that is " + key->describe());
+      items = *of_tuple;
+    }
     has_arrays_ =
         std::any_of(items.begin(), items.end(), [](const ValuePtr& item) { return is_array_index(item); });
     expand_ellipsis(items);

@@ -1,5 +1,7 @@
 """Programs that mix PyTorch and NumPy: one graph each, with each framework's own results, views of one memory, and gradients."""
 
+import collections
+
 import numpy as np
 import pytest
 from memory_check import READS_NUMBERS, assert_equal, backward, check, f32, f64, leaf
@@ -649,3 +651,19 @@ def test_a_scalar_of_numpy_s_that_is_no_index(dtype):
         with pytest.raises(IndexError, match=f"got numpy.{dtype.__name__.rstrip('_')}") as raised:
             function(f32(4), f32(4))
         assert [entry.name for entry in raised.traceback][1:] == ["f"]
+
+
+@pytest.mark.parametrize("shape", [(2,), (1, 3), ()])
+def test_a_size_is_an_index_as_a_tuple(shape):
+    tensor = torch.arange(12.0).view(3, 4)
+    size, point = torch.Size(shape), collections.namedtuple("Point", "x y")(1, 2)
+
+    def f(x, key):
+        y = x + 0
+        y[key] = -1
+        return x[key], y, x[point], x[tensor[0, : len(key)].shape]
+
+    for x in (tensor, tensor.numpy()):
+        for found, expected in zip(cdynamo.optimize(f)(x, size), f(x, size), strict=True):
+            assert type(found) is type(expected)
+            assert found.shape == expected.shape and (found == expected).all()
