@@ -11,6 +11,7 @@
 #include "symbolic/tensors/possible_alias.h"
 #include "symbolic/tensors/ways.h"
 #include "symbolic/values/constant.h"
+#include "symbolic/values/dynamic_float.h"
 #include "symbolic/values/range.h"
 #include "symbolic/values/slice.h"
 #include "symbolic/values/sym_int.h"
@@ -372,8 +373,8 @@ static Arg fitting_number(Executor& ex, Arg number, DType dtype) {
 void write_selection(Executor& ex, const Selection& selection, const ValuePtr& value, Framework framework) {
   Value* held = graph_value(value);
   // Integers are made of floats that fit, which is to be known.
-  const bool is_cut = held && held->type.weak && runtime::is_float(held->type.dtype) &&
-                      runtime::is_integer(selection.view->type.dtype);
+  const bool is_cut =
+      dynamic_cast<DynamicFloatValue*>(value.get()) && runtime::is_integer(selection.view->type.dtype);
   if (is_cut) return write_selection(ex, selection, ex.constant(value->materialize(ex)), framework);
   std::optional<Arg> number = held ? std::nullopt : number_argument(value);
   if (!held && !number) break_graph("CD0415", "assignment of " + value->describe());
