@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from outcomes import needs_torch, outcome, torch
 
 import cdynamo
-
-try:
-    import torch
-except ImportError:
-    torch = None
 
 ARRAYS = {
     "zeros": lambda n: np.zeros(n),
@@ -56,13 +52,6 @@ TENSORS = {
 }
 
 
-def outcome(function, n):
-    try:
-        return "returned", repr(function(n))
-    except Exception as error:
-        return type(error), str(error).split("\n")[0]
-
-
 def check(function):
     for numbers in ([-1], [3, 2, 4, -1, 0, -3]):
         fast = cdynamo.optimize(function)
@@ -75,8 +64,7 @@ def test_arrays(name):
     check(ARRAYS[name])
 
 
+@needs_torch
 @pytest.mark.parametrize("name", TENSORS)
 def test_tensors(name):
-    if torch is None:
-        pytest.skip("there is no PyTorch")
     check(TENSORS[name])

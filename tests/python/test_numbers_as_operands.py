@@ -5,34 +5,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from outcomes import needs_torch, outcome, torch
 
 import cdynamo
 
-try:
-    import torch
-except ImportError:
-    torch = None
-needs_torch = pytest.mark.skipif(torch is None, reason="there is no PyTorch")
-
 A = np.arange(3, dtype=np.float32)
 FLOATS = [2.5, 1.25, 3.5, -0.0]
-
-
-def described(value):
-    if isinstance(value, tuple):
-        return tuple(map(described, value))
-    if isinstance(value, np.ndarray | np.generic):
-        return type(value), value.dtype, value.shape, value.tolist()
-    if torch is not None and isinstance(value, torch.Tensor):
-        return value.dtype, value.shape, value.tolist()
-    return type(value), value
-
-
-def outcome(function, *args):
-    try:
-        return repr(described(function(*args)))
-    except Exception as error:
-        return type(error), str(error).split("\n")[0]
 
 
 def check(function, numbers):
