@@ -82,7 +82,9 @@
 //
 // Scans along `dim`, shape kept
 //
-//   core.cumsum, core.cumprod, core.cummax_values, core.cummin_values, core.logcumsumexp (Tensor self, int dim)
+//   core.cumsum, core.cumprod (Tensor self, int dim, bool stepwise=False)
+//       stepwise: each running value is rounded to the dtype before the next is made of it
+//   core.cummax_values, core.cummin_values, core.logcumsumexp (Tensor self, int dim)
 //
 // What a mask selects. All of one dim; `counts` is what core.running_counts gives for the mask and `block`
 //

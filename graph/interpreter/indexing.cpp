@@ -142,6 +142,7 @@ void interpret_scan(const KernelCall& call, Results& results) {
   const int64_t dim = call.integer("dim");
   const DType dtype = runtime::compute_type(self.dtype);
   const bool real = runtime::is_float(dtype);
+  const bool stepwise = call.args.has("stepwise") && call.args.boolean("stepwise");
   ReferenceBuilder b;
   std::vector<Scalar> running(self.elements.size());
   size_t at = 0;
@@ -152,9 +153,9 @@ void interpret_scan(const KernelCall& call, Results& results) {
       --i[dim];
       value = call.node.op->reduction->combine(b, running[flat(i, self.sizes)], value);
     }
-    running[at] = value;
+    running[at] = stepwise && real ? b.constant(round_to(b.real(value), self.dtype), dtype) : value;
     if (real)
-      out.set(at, b.real(value));
+      out.set(at, b.real(running[at]));
     else
       out.elements[at].integer = wrap_to(b.integer(value), out.dtype);
     ++at;

@@ -202,12 +202,13 @@ void scan_order(Graph& graph, const Args& args, std::vector<TensorType>& results
 
 // ---- running --------------------------------------------------------------------------------------------
 
+// Rounded at each step: what is beyond the dtype's range stays an infinity.
 std::vector<Value*> scan_body(Builder& b, const Args& args, const char* core_op) {
   Tensor a = numpy_array(b, args, "a");
   if (args.has("out")) throw Unsupported("numpy: out= in front of other arguments");
   Tensor x = cast(a, numpy_sum_dtype(args, a.dtype()));
-  if (!args.has("axis") || x.rank() == 0) return forward(b, core_op, {numpy_flat(x).value, Sym(0)});
-  return forward(b, core_op, {x.value, Sym(numpy_axis(args, x.rank()))});
+  if (!args.has("axis") || x.rank() == 0) return forward(b, core_op, {numpy_flat(x).value, Sym(0), true});
+  return forward(b, core_op, {x.value, Sym(numpy_axis(args, x.rank())), true});
 }
 
 std::vector<Value*> diff_body(Builder& b, const Args& args) {

@@ -26,7 +26,7 @@ int scan_lanes_limit(const Phase& phase) {
         if (other.kind == StmtKind::kLoad && other.buffer == stmt.buffer) return 0;
     if (stmt.kind != StmtKind::kScan) continue;
     const bool rounded = rounds(stmt, stmt.dtype);
-    if (rounded && stmt.dtype == DType::kF64) return 0;
+    if (stmt.stepwise || (rounded && stmt.dtype == DType::kF64)) return 0;
     const bool product = rounded && class_of(*stmt.reduction) != ReductionClass::kAdds;
     limit = std::min(limit == 0 ? 64 : limit, product ? kOfProducts : 64);
   }
@@ -66,7 +66,7 @@ void KernelEmitter::begin_reductions() {
     if (stmt.kind != StmtKind::kReduce && stmt.kind != StmtKind::kScan) continue;
     DType dtype = register_dtypes_.at(stmt.operands.at(0));
     const bool rounded = rounds(stmt, dtype);
-    if (rounded && stmt.kind == StmtKind::kScan) dtype = DType::kF64;
+    if (rounded && stmt.kind == StmtKind::kScan && !stmt.stepwise) dtype = DType::kF64;
     Accumulator accumulator{&stmt, dtype, {}, {}, {}};
     for (int copy = 0; copy < copies; ++copy) {
       accumulator.values.push_back(new_alloca(builder_.type(dtype, lanes), "accumulator"));
@@ -182,6 +182,7 @@ Value* KernelEmitter::emit_scan(const Stmt& stmt, int copy) {
   auto join = [&](Value* before, Value* v) {
     Scalar joined =
         stmt.reduction->combine(builder_, VectorBuilder::wrap(before, dtype), VectorBuilder::wrap(v, dtype));
+    if (stmt.stepwise && runtime::is_half(stmt.dtype)) joined = builder_.round_to(joined, stmt.dtype);
     Value* first = ir_.CreateICmpEQ(along ? position_.base : axes_.back(), ir_.getInt64(0));
     return ir_.CreateSelect(first, v, VectorBuilder::value(joined));
   };

@@ -23,12 +23,19 @@ std::vector<Index> identity(size_t rank, int first = 0) {
   return index;
 }
 
-// A GPU's eager scans across rows round halves at each step. Longer ones are more exact here, and much faster.
-bool rounds_each_step(const Value& result, int64_t dim) {
+// NumPy's scans round at each step, as a GPU's eager ones of halves across rows do. Longer ones on a GPU are more exact, and much
+// faster.
+bool rounds_each_step(const Node& node) {
   constexpr int64_t kShort = 16;
-  const Sym& length = result.type.sizes[dim];
-  return runtime::is_half(result.type.dtype) && result.type.device.type == runtime::DeviceType::kCUDA &&
-         dim + 1 < result.type.rank() && length.is_constant() && length.constant() <= kShort;
+  const graph::Args args = args_of(node);
+  const graph::TensorType& type = node.results[0]->type;
+  if (type.device.type != runtime::DeviceType::kCUDA)
+    return args.has("stepwise") && args.boolean("stepwise") && runtime::is_float(type.dtype) &&
+           type.dtype != DType::kF64;
+  const int64_t dim = args.constant("dim");
+  const Sym& length = type.sizes[dim];
+  return runtime::is_half(type.dtype) && dim + 1 < type.rank() && length.is_constant() &&
+         length.constant() <= kShort;
 }
 
 Kernel build_scan(const LoweringContext& context, const Node& node) {
@@ -41,13 +48,14 @@ Kernel build_scan(const LoweringContext& context, const Node& node) {
   ElementEmitter emitter(context, axes, no_members());
   const DType accumulator = runtime::compute_type(result.type.dtype);
   const int operand = emitter.cast(emitter.element(self, identity(rank)), accumulator);
-  const int running = emitter.emit_here(
-      {.kind = StmtKind::kScan,
-       .dtype = rounds_each_step(result, args_of(node).constant("dim")) ? result.type.dtype : accumulator,
-       .operands = {operand},
-       .node = &node,
-       .reduction = node.op->reduction},
-      true);
+  const bool stepwise = rounds_each_step(node);
+  const int running = emitter.emit_here({.kind = StmtKind::kScan,
+                                         .dtype = stepwise ? result.type.dtype : accumulator,
+                                         .operands = {operand},
+                                         .stepwise = stepwise,
+                                         .node = &node,
+                                         .reduction = node.op->reduction},
+                                        true);
   const BufferLayout& layout = context.layouts[result.id];
   const int buffer = emitter.plan_buffer(layout.buffer, result.type.dtype, product(result.type.sizes), true);
   emitter.store_to(buffer, result.type.dtype, emitter.memory_index(layout, identity(rank)),
@@ -110,7 +118,8 @@ class BlockedScan {
   static std::optional<BuiltKernels> build(const LoweringContext& context, const Node& node) {
     const Value& self = *args_of(node).value("self");
     const auto* row = std::ranges::find(kScanOperators, node.op->name, &ScanOperator::name);
-    if (self.type.rank() == 0 || self.type.dtype == DType::kBool || row == std::end(kScanOperators))
+    if (self.type.rank() == 0 || self.type.dtype == DType::kBool || row == std::end(kScanOperators) ||
+        rounds_each_step(node))
       return {};
     const size_t dim = static_cast<size_t>(args_of(node).constant("dim"));
     ReductionShape shape{

@@ -26,8 +26,7 @@ void KernelEmitter::begin_reductions(const Phase& phase) {
   for (const Stmt& stmt : phase.body) {
     if (stmt.kind != StmtKind::kReduce && stmt.kind != StmtKind::kScan) continue;
     DType dtype = register_dtypes_.at(stmt.operands.at(0));
-    if (stmt.kind == StmtKind::kScan && emit::rounds(stmt, dtype) && !runtime::is_half(stmt.dtype))
-      dtype = DType::kF64;
+    if (stmt.kind == StmtKind::kScan && emit::rounds(stmt, dtype) && !stmt.stepwise) dtype = DType::kF64;
     Accumulator accumulator{&stmt, dtype, {}, {}, -1};
     for (int copy = 0; copy < tiles * plan_.outer_vector; ++copy) {
       accumulator.values.push_back(new_alloca(builder_.type(dtype), "accumulator"));

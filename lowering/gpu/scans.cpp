@@ -26,7 +26,7 @@ Value* KernelEmitter::emit_scan(const Stmt& stmt, int copy) {
   Value* joined = LaneBuilder::value(stmt.reduction->combine(builder_, old, next));
   Value* first = ir_.CreateICmpEQ(tile_.axes.back()[0], index_constant(0));
   Value* result = ir_.CreateSelect(first, LaneBuilder::value(next), joined);
-  if (runtime::is_half(stmt.dtype))
+  if (stmt.stepwise && runtime::is_half(stmt.dtype))
     result = LaneBuilder::value(builder_.round_to(LaneBuilder::wrap(result, target.dtype), stmt.dtype));
   ir_.CreateStore(result, slot);
   return LaneBuilder::value(builder_.cast(LaneBuilder::wrap(result, target.dtype), operand_dtype));

@@ -203,9 +203,7 @@ class Planner {
     for (const Phase& phase : kernel_.phases)
       for (const Stmt& stmt : phase.body) {
         scans |= stmt.kind == StmtKind::kScan;
-        // Rounded at each step, in order.
-        if (stmt.kind == StmtKind::kScan && runtime::is_half(stmt.dtype)) return false;
-        if (stmt.adds || (stmt.kind == StmtKind::kReduce && phase.sequential)) return false;
+        if (stmt.stepwise || stmt.adds || (stmt.kind == StmtKind::kReduce && phase.sequential)) return false;
         if (stmt.kind == StmtKind::kStore) stores.push_back(&stmt);
       }
     for (const Phase& phase : kernel_.phases)

@@ -148,7 +148,7 @@ void write_stmt(std::string& out, const Stmt& stmt, const std::vector<DType>& dt
   auto number = [&](const char* what, int64_t value) { out += what + std::to_string(value); };
   number("k", static_cast<int>(stmt.kind)), number("d", stmt.dst), number("t", static_cast<int>(stmt.dtype));
   for (int reg : stmt.operands) number("r", reg);
-  number("m", stmt.mask), number("b", stmt.buffer), number("+", stmt.adds);
+  number("m", stmt.mask), number("b", stmt.buffer), number("+", stmt.adds), number("^", stmt.stepwise);
   uint64_t bits;
   std::memcpy(&bits, &stmt.value, sizeof bits);
   number("v", static_cast<int64_t>(bits)), number("i", stmt.int_value), number("a", stmt.axis);

@@ -164,10 +164,9 @@ class ItemInterpreter {
 
   Scalar scan(const Stmt& stmt, Scalar operand) {
     Scalar& running = accumulators_[stmt.dst].value;
-    const bool rounds = runtime::is_half(stmt.dtype);
-    const Scalar value = rounds ? operand : builder_.cast(operand, wide(operand.dtype));
+    const Scalar value = stmt.stepwise ? operand : builder_.cast(operand, wide(operand.dtype));
     running = run_starts_ ? value : stmt.reduction->combine(builder_, running, value);
-    if (rounds) running = as(running, stmt.dtype);
+    if (stmt.stepwise) running = as(running, stmt.dtype);
     return builder_.cast(running, operand.dtype);
   }
 

@@ -61,8 +61,8 @@ enum class StmtKind : uint8_t {
                 // int_value; dst =
                 // wrapped index, 0 where bad
   kScan,  // dst = running reduction of operands[0] along the last inner axis, this point included; starts
-  // afresh for each point of the other axes; float sums and products run in float64, but of a half dtype, whose running
-  // value is rounded to it at each point (a GPU's). Only in a sequential phase
+  // afresh for each point of the other axes; float sums and products run in float64, but where `stepwise`. Only in a
+  // sequential phase
 };
 
 struct Stmt {
@@ -78,6 +78,7 @@ struct Stmt {
   double value = 0;                   // kConstant of a float dtype; `other` of a masked kLoad
   int64_t int_value = 0;              // kConstant of an integer or bool dtype; kCheckIndex: a RunError::Kind
   bool adds = false;                  // kStore: to what is there, as other points may do at the same time
+  bool stepwise = false;              // kScan: in order, rounded to `dtype` at each point
   int axis = -1;                      // kAxis
   Sym size;                           // kSize, kCheckIndex
   graph::Prim prim = {};              // kPrim

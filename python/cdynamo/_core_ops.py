@@ -4,6 +4,7 @@ parameters, torch and the functions of this module."""
 
 from __future__ import annotations
 
+import itertools
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -58,6 +59,15 @@ def running_counts(self, block):
 
     padded = torch.nn.functional.pad(self, (0, -self.shape[0] % block))
     return padded.reshape(-1, block).sum(1).cumsum(0)
+
+
+def running(scan, step, self, dim, stepwise):
+    """What `scan` gives; stepwise: as rounded to the dtype after each `step`."""
+    import torch
+
+    if not stepwise or self.dtype not in (torch.float16, torch.float32) or self.shape[dim] == 0:
+        return scan(self, dim, dtype=self.dtype)
+    return torch.stack(list(itertools.accumulate(self.unbind(dim), step)), dim)
 
 
 def torch_dtype(name):

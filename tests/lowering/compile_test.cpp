@@ -1,6 +1,7 @@
 // Scheduling, fusion and the executor against the interpreter of graphs; kernels are interpreted too.
 #include <cmath>
 
+#include "graph/reference.h"
 #include "tests/lowering/emulated_gpu.h"
 #include "tests/lowering/lowering_test_util.h"
 
@@ -264,6 +265,19 @@ TEST_F(CompileTest, Scans) {
   Tensor x = input({3, 5, 2});
   for (const char* op : {"core.cumsum", "core.cumprod", "core.cummax_values", "core.cummin_values"})
     for (int64_t dim : {0, 1, 2}) output(call(op, {x.value, Sym(dim)}));
+  check();
+}
+
+// Values that show where they are rounded, and beyond the range on the way.
+TEST_F(CompileTest, ScansRoundedAtEachStep) {
+  for (DType dtype : {DType::kF16, DType::kF32, DType::kF64})
+    for (const std::vector<Sym>& sizes : {std::vector<Sym>{40}, {3, 33}, {33, 3}, {2, 5, 9}})
+      for (const char* op : {"core.cumsum", "core.cumprod"}) {
+        Tensor x = input(sizes, dtype);
+        for (graph::Element& element : inputs.back().elements)
+          element.real = graph::round_to(std::exp(element.real * 3), dtype);
+        for (int64_t dim = 0; dim < x.rank(); ++dim) output(call(op, {x.value, Sym(dim), true}));
+      }
   check();
 }
 

@@ -100,6 +100,8 @@ TEST(Numpy, RunningSumsAndDifferences) {
   Value* a = p.array({2, 2}, {1, 2, 3, 4});
   expect(p.run(p.call("np.cumsum", {a})), {4}, {1, 3, 6, 10});
   expect(p.run(p.call("np.cumsum", {a, Sym(0)})), {2, 2}, {1, 2, 4, 6});
+  Value* wide = p.array({3}, {1e30, 1e30, 1e-30}, DType::kF32);
+  expect(p.run(p.call("np.cumprod", {wide})), {3}, {float{1e30}, INFINITY, INFINITY}, DType::kF32);
   expect(p.run(p.call("np.diff", {a, Sym(1), Sym(0)})), {1, 2}, {2, 2});
   expect(p.run(p.call("np.trapezoid", {a})), {2}, {1.5, 3.5});
 }
