@@ -92,6 +92,8 @@ class Selector {
 
   Selection run(const ValuePtr& key) {
     std::vector<ValuePtr> items{key};
+    // Of several dims to PyTorch still, with a warning.
+    if (!numpy_ && is_sequence_of_indices(key)) break_graph("CD0414", "a list that stands for a tuple");
     if (PyType_IsSubtype(key->type(), &PyTuple_Type)) {  // a torch.Size is one
       const auto of_tuple = key->unpack(ex_);
       if (!of_tuple) break_graph("CD0403", "an index that is " + key->describe());
@@ -106,6 +108,12 @@ class Selector {
   }
 
  private:
+  bool is_sequence_of_indices(const ValuePtr& key) {
+    if (key->type() != &PyList_Type) return false;
+    const auto items = sequence_items(ex_, key);
+    return items && std::any_of(items->begin(), items->end(),
+                                [this](const ValuePtr& item) { return !index_sym(ex_, item); });
+  }
   static bool is_array_index(const ValuePtr& item) {
     auto* array = dynamic_cast<ArrayValue*>(item.get());
     if (array) return array->rank() > 0 || array->array_type().dtype == DType::kBool;
