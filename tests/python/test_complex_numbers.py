@@ -123,6 +123,12 @@ def selected(z, x):
     return z[z.real > 0], z[torch.tensor([0, 2])], z[None, :, torch.tensor([1, 1])], z.masked_fill(x > 0, 1j)
 
 
+def selected_of_a_conjugate(z, x):
+    w = z.conj()
+    views, copies = (w[0], w[..., 1:], w[None]), (w[[0, 1]], w[torch.tensor([0, 2])], w[1:, [1]], w[x > 0])
+    return views, copies, [t.is_conj() for t in (*views, *copies)], w[[0, 1]].view(torch.float32)
+
+
 def written_argument(z, x):
     z.mul_(2j)
     z[0] = x[0]
@@ -150,11 +156,11 @@ def norm_of(tree):
 @pytest.mark.parametrize("dynamic", [None, True])
 @pytest.mark.parametrize(
     "program",
-    [*DIFFERENTIABLE, written, made, asked, selected, written_argument],
+    [*DIFFERENTIABLE, written, made, asked, selected, selected_of_a_conjugate, written_argument],
     ids=lambda program: getattr(program, "__name__", None),
 )
 def test_one_graph(program, dynamic):
-    compiled = cdynamo.optimize(program, fullgraph=program is not selected, dynamic=dynamic)
+    compiled = cdynamo.optimize(program, fullgraph=program not in (selected, selected_of_a_conjugate), dynamic=dynamic)
     for _ in range(2):
         (z, x), (other, _) = z_and_x(), z_and_x()
         assert same(program(z, x), compiled(other, x))

@@ -184,16 +184,26 @@ def unbind(z, dim=0):
 
 def _key(key):
     """A subscript of a complex tensor as one of its pairs."""
+    if isinstance(key, list) and not all(isinstance(item, int) for item in key):
+        not_captured("a list that stands for a tuple")
     keys = key if isinstance(key, tuple) else (key,)
     given = any(item is Ellipsis for item in keys)
     return (*keys, slice(None)) if given else (*keys, Ellipsis, slice(None))
 
 
+def _selects(key):
+    """Whether a subscript gives a view: not where it gathers elements."""
+    keys = key if isinstance(key, tuple) else (key,)
+    return all(item is None or item is Ellipsis or isinstance(item, (int, slice)) for item in keys)
+
+
 @_rule("getitem", "__getitem__")
 def getitem(z, key):
-    if z.is_conj():
+    if not z.is_conj():
+        return _of(torch.view_as_real(z)[_key(key)])
+    if _selects(key):
         return getitem(z.conj(), key).conj()
-    return _of(torch.view_as_real(z)[_key(key)])
+    return _of(_pairs(z)[_key(key)])
 
 
 @_rule("setitem", "__setitem__")
