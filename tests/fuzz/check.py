@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import ctypes
 import dataclasses
@@ -21,6 +22,7 @@ import numpy as np
 
 import cdynamo
 from fuzz import compare
+from fuzz.numpy_nans import QUIET, SIGN, numpy_nans_otherwise
 from fuzz.programs import Program, is_python
 
 PLAIN_SECONDS = 2
@@ -76,13 +78,15 @@ class TooSlow(BaseException):
     """The program takes long without being compiled: it is left out."""
 
 
-def load(program: Program) -> tuple[dict, Any]:
+def load(program: Program, rewrite: Any = None) -> tuple[dict, Any]:
+    """The program's names and its file; `rewrite` is given its tree and its names, and returns the tree that runs."""
     file = f"<program {program.seed}>"
     linecache.cache[file] = (len(program.source), None, program.source.splitlines(True), file)
     space: dict[str, Any] = {"__name__": "program"}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        exec(compile(program.source, file, "exec", dont_inherit=True), space)
+        tree = program.source if rewrite is None else rewrite(ast.parse(program.source), space)
+        exec(compile(tree, file, "exec", dont_inherit=True), space)
     return space, file
 
 
@@ -108,7 +112,9 @@ def run_calls(function: Any, space: dict, program: Program, done: Any = None, af
     return seen
 
 
-def run_plain(program: Program, seconds: float = PLAIN_SECONDS, after_call: Any = None) -> list[dict]:
+def run_plain(
+    program: Program, seconds: float = PLAIN_SECONDS, after_call: Any = None, rewrite: Any = None
+) -> list[dict]:
     """What each call does in plain Python. Raises TooSlow."""
 
     slow = []
@@ -120,7 +126,7 @@ def run_plain(program: Program, seconds: float = PLAIN_SECONDS, after_call: Any 
     before = signal.signal(signal.SIGALRM, give_up)
     signal.setitimer(signal.ITIMER_REAL, seconds, 0.5)  # again: the program may swallow it
     try:
-        space, _ = load(program)
+        space, _ = load(program, rewrite)
         seen = run_calls(space["f"], space, program, after_call=after_call)
         refused = any(compare.backward_refused(call) or compare.raised_by_backward(call) for call in seen)
         if program.trains and (PAST_HISTORY.search(program.source) or refused):
@@ -293,6 +299,10 @@ def is_determined(program: Program) -> bool:
         for otherwise in (other_nans, negative_nans, flushed_denormals) if compare.torch else ():
             with otherwise() as changed:
                 seen = run_plain(program, PATIENT_SECONDS)
+            others += [seen] if changed else []
+        for bits in (QUIET, SIGN):
+            with numpy_nans_otherwise(bits) as (rewrite, changed):
+                seen = run_plain(program, PATIENT_SECONDS, rewrite=rewrite)
             others += [seen] if changed else []
     names = INEXACT + INEXACT_OF_NUMPY + INEXACT_OF_LAYERS + INEXACT_OF_LOSSES
     rounds = program.kind == "modules" or any(f".{name}(" in program.source for name in names)

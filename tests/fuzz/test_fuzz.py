@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from fuzz import grammar, growth, special_values
-from fuzz.programs import KINDS, make_program
+from fuzz.check import is_determined
+from fuzz.programs import KINDS, Program, make_program
 from fuzz.runner import Worker, search_in
 from fuzz.shrink import shrink
 
@@ -69,6 +70,24 @@ def test_many_programs(python):
     count = 100_000 // len(interpreters())
     first = 100_000 * interpreters().index(python)
     run(python, range(first, first + count), jobs=os.cpu_count() or 1)
+
+
+@pytest.mark.parametrize("computes", [True, False])
+def test_which_nans_are_compared(computes):
+    """Those that are written down are; those that NumPy computes are not."""
+    nan = "x.min()" if computes else "x[0]"
+    source = f"""
+from fuzz.prelude import *
+SHARED = []
+STATE = {{'n': 0}}
+
+def f(x):
+    x = x.view(np.float32).copy()
+    x[1] = {nan}
+    return x.view(np.int32)
+CALLS = [lambda: ((np.array([-1, 1], np.int32),), {{}})]
+"""
+    assert is_determined(Program(0, "numpy", source)) != computes
 
 
 def test_a_seed_gives_one_program():
