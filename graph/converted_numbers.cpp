@@ -147,8 +147,9 @@ bool fits_whatever_it_is(const Value* number, DType dtype) {
   return number->type.dtype == DType::kBool;
 }
 bool loses_what_is_no_integer(const Value* number, DType dtype) {
-  return is_float(number->type.dtype) && is_integer(dtype) && dtype != DType::kBool;
+  return is_float(number->type.dtype) && is_integer(dtype);
 }
+
 }  // namespace
 
 void check_converted_numbers(Graph& graph, const OpDef& op, const Args& args, DType dtype) {

@@ -140,10 +140,8 @@ ValuePtr absolute(Executor& ex, const ValuePtr& self, const CallArgs&) {
   return holds(ex, number_of(self).number(), Py_LT, 0) ? self->unary(ex, Op::UNARY_NEGATIVE) : self;
 }
 
-// An int, or with digits what numpy.round gives.
 ValuePtr rounded(Executor& ex, const ValuePtr& self, const CallArgs& args) {
-  const ValuePtr digits = bind_arguments(ex, "__round__", args, {"ndigits?"})[0];
-  if (digits && !is_none(digits)) return call_numpy_function(ex, "round", {self, digits});
+  if (ValuePtr result = rounded_to_digits(ex, self, args)) return result;
   PyObject* round = library_object("builtins", "round");
   return ex.wrap(round, constant_source(round))->call(ex, positional({number_of(self).number()}));
 }
