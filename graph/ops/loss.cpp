@@ -119,7 +119,8 @@ std::vector<Value*> bce_body(Builder& b, const Args& args) {
   if (x.sizes() != y.sizes()) throw Unsupported("binary_cross_entropy of operands of different sizes");
   const Tensor x_log = log(x), rest_log = log1p(-x);
   Tensor loss = (y - 1) * maximum(rest_log, -100.0) - y * maximum(x_log, -100.0);
-  loss = with_slope(detach(loss * ones_where_in_unit(x)), x, (x - y) / maximum((1 - x) * x, 1e-12));
+  loss = with_slope(detach(loss * ones_where_in_unit(x) * ones_where_in_unit(y)), x,
+                    (x - y) / maximum((1 - x) * x, 1e-12));
   loss = loss + with_slope(full_like(y, 0.0), y, log(1 - x) - x_log);
   if (args.has("weight")) {
     const Tensor weight = operand(b, args, "weight");
