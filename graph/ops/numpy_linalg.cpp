@@ -1,5 +1,6 @@
 // NumPy's products of arrays: matmul, dot, inner, outer, tensordot, einsum, trace and their kin.
 #include <algorithm>
+#include <array>
 #include <map>
 
 #include "graph/ops/numpy_rules.h"
@@ -154,6 +155,32 @@ void trace_order(Graph& graph, const Args& args, std::vector<TensorType>& result
   results[0].strides = numpy_strides(*graph.sym, kept.sizes, {&kept});
 }
 
+// numpy.multiply of arrays with twice as many dims, reshaped: in its order where the reshape is a view.
+void kron_order(Graph& graph, const Args& args, std::vector<TensorType>& results) {
+  const auto *a = std::get_if<Value*>(&args["a"]), *b = std::get_if<Value*>(&args["b"]);
+  if (!a || !b || (*b)->type.rank() == 0) return ufunc_order(graph, args, results);
+  const size_t rank = results[0].sizes.size();
+  TensorType product = results[0];
+  product.sizes.clear();
+  std::array<TensorType, 2> operands;
+  for (size_t d = 0; d < rank; ++d)
+    for (size_t own = 0; own < 2; ++own) {
+      Sym count = 1;
+      for (size_t i = 0; i < 2; ++i) {
+        const TensorType& type = (i == 0 ? *a : *b)->type;
+        const size_t missing = rank - type.sizes.size();
+        const bool is_there = i == own && d >= missing;
+        operands[i].sizes.push_back(is_there ? type.sizes[d - missing] : Sym(1));
+        operands[i].strides.push_back(is_there ? type.strides[d - missing] : Sym());
+        count = count * operands[i].sizes.back();
+      }
+      product.sizes.push_back(count);
+    }
+  product.strides = numpy_strides(*graph.sym, product.sizes, {&operands[0], &operands[1]});
+  const auto view = view_strides(*graph.sym, product, results[0].sizes);
+  results[0].strides = view ? *view : contiguous_strides(results[0].sizes);
+}
+
 // Products of vectors of three along the last dim.
 std::vector<Value*> cross_body(Builder& b, const Args& args) {
   Tensor x = numpy_array(b, args, "a"), y = numpy_array(b, args, "b");
@@ -197,7 +224,8 @@ std::vector<OpDef> numpy_linalg_ops() {
       numpy_function("np.cross", {"np.cross(Tensor a, Tensor b, *, int? axis=None) -> Tensor"}, cross_body),
       numpy_function("np.kron", {"np.kron(Tensor a, Tensor b) -> Tensor"},
                      CDYNAMO_BODY(return forward(
-                         b, "kron", {numpy_array(b, args, "a").value, numpy_array(b, args, "b").value}))),
+                         b, "kron", {numpy_array(b, args, "a").value, numpy_array(b, args, "b").value})),
+                     {}, kron_order),
   };
 }
 
