@@ -17,11 +17,11 @@ bool is_root_namespace(Executor& ex, PyObject* globals) {
   return globals == ex.state().request.roots.globals;
 }
 
-SourcePtr global_source(Executor& ex, const SymbolicFrame& frame, PyObject* key) {
-  if (!is_root_namespace(ex, frame.globals.get())) {
+SourcePtr global_source(Executor& ex, PyObject* globals, PyObject* key) {
+  if (!is_root_namespace(ex, globals)) {
     auto source = std::make_shared<Source>();
     source->kind = SourceKind::kModuleGlobal;
-    source->base = constant_source(frame.globals.get());
+    source->base = constant_source(globals);
     source->key = PyRef::borrow(key);
     return source;
   }
@@ -64,6 +64,17 @@ PyObject* dict_item(PyObject* dict, PyObject* key) {
   return item;
 }
 
+// Whether the name is there before the graph runs, as it must be whenever it does.
+bool guarded_presence(Executor& ex, PyObject* globals, PyObject* name) {
+  PyObject* object = dict_item(globals, name);
+  if (object)  // its type tells
+    add_guard(ex, GuardKind::kType, global_source(ex, globals, name),
+              reinterpret_cast<PyObject*>(Py_TYPE(object)));
+  else
+    add_guard(ex, GuardKind::kKeyAbsent, namespace_source(ex, globals), name);
+  return object != nullptr;
+}
+
 }  // namespace
 
 PyObject* name_of(const SymbolicFrame& frame, const Instruction& in) {
@@ -88,17 +99,20 @@ ValuePtr find_global(Executor& ex, SymbolicFrame& frame, const Instruction& in) 
   PyObject* name = name_of(frame, in);
   PyObject* globals = frame.globals.get();
   const auto& assigned = ex.state().globals;
-  if (auto it = assigned.find({globals, name}); it != assigned.end()) {
+  const auto it = assigned.find({globals, name});
+  const bool is_assigned = it != assigned.end();  // or deleted
+  if (is_assigned) {
     if (it->second) return it->second;
   } else if (PyObject* object = dict_item(globals, name)) {
-    const SourcePtr source = global_source(ex, frame, name);
+    const SourcePtr source = global_source(ex, globals, name);
     if (!frame.code->is_library || !is_library_definition(globals, name, object))
       return ex.wrap(object, source);
     // It is what it was, but the program may put another one in its place.
     if (!is_of_package(globals)) add_guard(ex, GuardKind::kIdentity, source, object);
     return ex.wrap(object, constant_source(object));
   }
-  if (!frame.code->is_library) add_guard(ex, GuardKind::kKeyAbsent, namespace_source(ex, globals), name);
+  if (!frame.code->is_library && !is_assigned)
+    add_guard(ex, GuardKind::kKeyAbsent, namespace_source(ex, globals), name);
   return find_builtin(ex, frame, name);
 }
 
@@ -119,10 +133,10 @@ void store_global(Executor& ex, SymbolicFrame& frame, const Instruction& in) {
 }
 
 void delete_global(Executor& ex, SymbolicFrame& frame, const Instruction& in) {
-  PyObject* name = name_of(frame, in);
-  auto assigned = ex.state().globals.find({frame.globals.get(), name});
-  bool bound = assigned != ex.state().globals.end() ? assigned->second != nullptr
-                                                    : dict_item(frame.globals.get(), name) != nullptr;
+  PyObject *name = name_of(frame, in), *globals = frame.globals.get();
+  const auto assigned = ex.state().globals.find({globals, name});
+  bool bound = assigned != ex.state().globals.end() && assigned->second;
+  if (assigned == ex.state().globals.end()) bound = guarded_presence(ex, globals, name);
   if (!bound) raise_unknown_name(ex, name);
   assign_global(ex, frame, name, nullptr);
 }
@@ -279,7 +293,7 @@ void emit_global_effects(Executor& ex) {
   Executor::State& state = ex.state();
   for (const auto& key : state.globals_order) {
     const ValuePtr value = state.globals[key];
-    if (!value && !dict_item(key.first, key.second)) continue;  // made and deleted here
+    if (!value && !guarded_presence(ex, key.first, key.second)) continue;  // made and deleted here
     Effect effect;
     effect.kind = value ? EffectKind::kSetGlobal : EffectKind::kDeleteGlobal;
     effect.target = source_recipe(namespace_source(ex, key.first));

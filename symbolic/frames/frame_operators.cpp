@@ -40,28 +40,60 @@ void compare_op(Executor& ex, SymbolicFrame& frame, const Instruction& in) {
   frame.push(compare_operation(ex, in.arg, left, right));
 }
 
+bool is_singleton_value(const SymbolicValue& value) {
+  return value.real_object() && is_singleton(value.real_object());
+}
+
+// Where it comes from in each call; null: it is made in it.
+SourcePtr place_of(const SymbolicValue& value) {
+  if (value.source && value.source->kind != SourceKind::kComputed) return value.source;
+  return value.real_object() && !value.source ? constant_source(value.real_object()) : nullptr;
+}
+
 // Two values that came in are two objects, or one (numbers that are dynamic have a value for each source); it may be otherwise in
 // another call.
 bool guard_identity(Executor& ex, const SymbolicValue& left, const SymbolicValue& right) {
-  if (!left.source || !right.source || left.type() != right.type()) return false;
-  const auto constant = left.as_constant();
-  if (constant && is_plain_constant(constant->get())) return false;
-  if (left.source->kind == SourceKind::kConstant && right.source->kind == SourceKind::kConstant) return false;
-  if (left.source->kind == SourceKind::kComputed || right.source->kind == SourceKind::kComputed) return false;
+  const SourcePtr one = place_of(left), other = place_of(right);
+  if (!one || !other || left.type() != right.type()) return false;
+  if (one->kind == SourceKind::kConstant && other->kind == SourceKind::kConstant)
+    return left.real_object() == right.real_object();
   const Roots& roots = ex.state().request.roots;
-  const bool same = follow(*left.source, roots).get() == follow(*right.source, roots).get();
+  const bool same = follow(*one, roots).get() == follow(*other, roots).get();
   Guard guard;
   guard.kind = same ? GuardKind::kSameObject : GuardKind::kDistinctObjects;
-  guard.source = left.source;
-  guard.other = right.source;
+  guard.source = one;
+  guard.other = other;
   ex.guard(std::move(guard));
   return same;
+}
+
+// Ints of which at least one is made in the call: small ones are one object, others are new.
+bool are_one_small_int(Executor& ex, const ValuePtr& left, const ValuePtr& right) {
+  const auto holds = [&](int py_op, const ValuePtr& bound) {
+    return is_true(ex, compare_operation(ex, py_op, left, bound));
+  };
+  return holds(Py_EQ, right) && holds(Py_GE, ex.constant_int(kSmallInts.first)) &&
+         holds(Py_LE, ex.constant_int(kSmallInts.second));
+}
+
+bool are_identical(Executor& ex, const ValuePtr& left, const ValuePtr& right) {
+  if (left == right) return true;
+  const bool are_singletons = is_singleton_value(*left) && is_singleton_value(*right);
+  const auto constant = left->as_constant();
+  const bool are_constants = constant && is_plain_constant(constant->get()) && right->as_constant();
+  if (are_singletons || !are_constants)
+    if (left->is_same_object(*right)) return true;
+  if (are_singletons) return false;
+  if (left->type() == &PyLong_Type && right->type() == &PyLong_Type &&
+      (!place_of(*left) || !place_of(*right)))
+    return are_one_small_int(ex, left, right);
+  return guard_identity(ex, *left, *right);
 }
 
 void is_op(Executor& ex, SymbolicFrame& frame, const Instruction& in) {
   ValuePtr right = frame.pop();
   ValuePtr left = frame.pop();
-  const bool same = left->is_same_object(*right) || guard_identity(ex, *left, *right);
+  const bool same = are_identical(ex, left, right);
   if (!same) refuse_unknown_identity(ex, left, right);
   frame.push(ex.constant_bool(same != (in.arg == 1)));
 }

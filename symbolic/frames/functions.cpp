@@ -219,12 +219,23 @@ void FunctionValue::emit_effects(Executor& ex) {
     else
       emit(EffectKind::kSetAttribute, interned("__annotations__"), annotations->recipe(ex));
   }
-  PyObject* dict = function_ ? as_function(function_.get())->func_dict : nullptr;
   for (const auto& [name, value] : attributes_)
     if (value)
       emit(EffectKind::kSetAttribute, name.get(), value->recipe(ex));
-    else if (dict && PyDict_GetItemWithError(dict, name.get()))
+    else if (guarded_presence(ex, name.get()))
       emit(EffectKind::kDeleteAttribute, name.get(), nullptr);
+}
+
+// Whether a live function has the attribute before the graph runs, as it must whenever it does.
+bool FunctionValue::guarded_presence(Executor& ex, PyObject* name) {
+  PyObject* dict = function_ ? as_function(function_.get())->func_dict : nullptr;
+  PyObject* own = dict ? PyDict_GetItemWithError(dict, name) : nullptr;
+  if (own && source)  // its type tells
+    add_guard(ex, GuardKind::kType, key_source(instance_dict_source(source), name),
+              reinterpret_cast<PyObject*>(Py_TYPE(own)));
+  else if (source)
+    add_guard(ex, GuardKind::kAttributeAbsent, source, name);
+  return own != nullptr;
 }
 
 // ---- attributes

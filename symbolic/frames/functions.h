@@ -90,6 +90,7 @@ class FunctionValue final : public SymbolicValue {
   // Of a known function they are, but for those whose end runs code: nothing that is compiled is to hold these.
   bool has_constant_defaults() const;
   void guard_code(Executor& ex);
+  bool guarded_presence(Executor& ex, PyObject* name);
   PyRef function_, code_, globals_;
   ValuePtr qualified_name_;
   std::vector<std::pair<PyRef, ValuePtr>> attributes_;  // set during capture; null value: deleted

@@ -14,6 +14,7 @@
 #include "symbolic/torch/data_assignment.h"
 #include "symbolic/torch/function_modes.h"
 #include "symbolic/torch/library_call.h"
+#include "symbolic/values/dict.h"
 #include "symbolic/values/sym_int.h"
 #include "symbolic/values/value_tools.h"
 
@@ -177,6 +178,10 @@ ValuePtr TensorValue::instance_attribute(Executor& ex, PyObject* name) {
   for (const auto& input : tensor_capture(ex).inputs) {
     if (input->array.get() != this) continue;
     PyObject** dict = _PyObject_GetDictPtr(input->object.get());
+    if (DictValue* shown = looked_at_dict(ex, dict ? *dict : nullptr)) {
+      if (ValuePtr own = shown->lookup_string(ex, name)) return own;
+      break;
+    }
     if (PyObject* value = dict && *dict ? PyDict_GetItem(*dict, name) : nullptr)
       return ex.wrap(value, key_source(instance_dict_source(source), name));
     add_guard(ex, GuardKind::kAttributeAbsent, source, name);

@@ -134,6 +134,8 @@ ValuePtr ClassValue::get_attribute(Executor& ex, PyObject* name) {
     if (is_enum_class(object()) && Py_TYPE(found) == object()) return constant_value(ex, found);
     return bind_descriptor(ex, found, nullptr, object());
   }
+  if (type() != &PyType_Type)
+    if (ValuePtr written = written_attribute(ex, type(), name)) return written;
   if (meta_attribute && PyFunction_Check(meta_attribute))
     return make_bound_method(ex, constant_value(ex, meta_attribute), shared_from_this());
   if (is_enum_class(object()) || meta_attribute) {

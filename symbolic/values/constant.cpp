@@ -275,16 +275,13 @@ std::optional<std::vector<ValuePtr>> ConstantValue::unpack(Executor& ex) {
   return items;
 }
 
-namespace {
-// Numbers and texts that CPython has one object of.
 bool is_singleton(PyObject* object) {
   if (PyUnicode_CheckExact(object)) return PyUnicode_CHECK_INTERNED(object) != 0;
   if (!PyLong_CheckExact(object)) return PyBool_Check(object) || object == Py_None || object == Py_Ellipsis;
   int overflow = 0;
   const long number = PyLong_AsLongAndOverflow(object, &overflow);
-  return !overflow && number >= -5 && number <= 256;
+  return !overflow && number >= kSmallInts.first && number <= kSmallInts.second;
 }
-}  // namespace
 
 // What came in goes out as the same object, also where an equal one came in when it was compiled.
 RecipePtr ConstantValue::recipe(Executor&) {

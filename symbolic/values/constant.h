@@ -42,6 +42,9 @@ class ConstantValue : public SymbolicValue {
 // int, float, complex, bool, str, bytes, None, Ellipsis, NotImplemented: exact types whose operators run no
 // user code.
 bool is_plain_constant(PyObject* object);
+// Numbers and texts that CPython has one object of; which ints these are.
+bool is_singleton(PyObject* object);
+inline constexpr std::pair<int64_t, int64_t> kSmallInts{-5, 256};
 // The value of a live number, string or None, guarded by its value; null for anything else. Ints and floats
 // that change from call to call become symbols and graph inputs.
 ValuePtr wrap_constant(Executor& ex, PyObject* object, const SourcePtr& source);

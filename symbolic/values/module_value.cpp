@@ -132,6 +132,8 @@ void ModuleValue::set_attribute(Executor& ex, PyObject* name, const ValuePtr& va
   const ValuePtr* assigned = assigned_name(ex, dict, name);
   if (!value && !(assigned ? static_cast<bool>(*assigned) : PyDict_Contains(dict, name) == 1))
     return SymbolicValue::set_attribute(ex, name, value);
+  if (!value && !assigned)  // it is there in each call; its type tells
+    guard_exact_type(ex, PyDict_GetItemWithError(dict, name), module_global_source(object_.get(), name));
   assign_name(ex, dict, name, value);
 }
 
