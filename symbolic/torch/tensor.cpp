@@ -1,18 +1,18 @@
 #include "symbolic/torch/tensor.h"
 
-#include "symbolic/torch/autocast_policy.h"
-#include "symbolic/torch/leaf_gradients.h"
-
+#include "absl/strings/str_cat.h"
 #include "graph/op.h"
 #include "symbolic/capture/value_factories.h"
 #include "symbolic/interop/torch_access.h"
 #include "symbolic/tensors/data_numbers.h"
 #include "symbolic/tensors/frameworks.h"
 #include "symbolic/tensors/tensor_indexing.h"
+#include "symbolic/torch/autocast_policy.h"
 #include "symbolic/torch/callables.h"
 #include "symbolic/torch/complex_tensor.h"
 #include "symbolic/torch/data_assignment.h"
 #include "symbolic/torch/function_modes.h"
+#include "symbolic/torch/leaf_gradients.h"
 #include "symbolic/torch/library_call.h"
 #include "symbolic/values/dict.h"
 #include "symbolic/values/sym_int.h"
@@ -151,12 +151,20 @@ ValuePtr call_unknown(Executor& ex, const CallArgs& args) {
 // The attribute of torch.Tensor's classes, without running descriptors; borrowed.
 PyObject* class_attribute(PyTypeObject* type, PyObject* name) { return _PyType_Lookup(type, name); }
 
+// The object that came in as this tensor, borrowed; null: it is made in the graph.
+PyObject* object_of_input(Executor& ex, const TensorValue& tensor) {
+  for (const auto& input : tensor_capture(ex).inputs)
+    if (input->array.get() == &tensor) return input->object.get();
+  return nullptr;
+}
+
 }  // namespace
 
 ValuePtr TensorValue::get_attribute(Executor& ex, PyObject* name) {
   std::string_view text = PyUnicode_AsUTF8(name);
   if (text == "__class__")
     return ex.wrap(reinterpret_cast<PyObject*>(type_), constant_source(reinterpret_cast<PyObject*>(type_)));
+  if (text == "__dict__" && object_of_input(ex, *this)) return own_dict(ex);
   if (ValuePtr through = attribute_through_mode(ex, *this, name)) return through;
   if (ValuePtr property = tensor_property(ex, *this, text)) return property;
   if (ValuePtr method = tensor_method(ex, shared_from_this(), text)) return method;
@@ -175,19 +183,16 @@ ValuePtr TensorValue::get_attribute(Executor& ex, PyObject* name) {
 
 // What somebody has set on this very object; results have nothing of their own.
 ValuePtr TensorValue::instance_attribute(Executor& ex, PyObject* name) {
-  for (const auto& input : tensor_capture(ex).inputs) {
-    if (input->array.get() != this) continue;
-    PyObject** dict = _PyObject_GetDictPtr(input->object.get());
-    if (DictValue* shown = looked_at_dict(ex, dict ? *dict : nullptr)) {
-      if (ValuePtr own = shown->lookup_string(ex, name)) return own;
-      break;
-    }
-    if (PyObject* value = dict && *dict ? PyDict_GetItem(*dict, name) : nullptr)
+  if (PyObject* object = object_of_input(ex, *this)) {
+    PyObject** dict = _PyObject_GetDictPtr(object);
+    DictValue* shown = looked_at_dict(ex, dict ? *dict : nullptr);
+    if (ValuePtr own = shown ? shown->lookup_string(ex, name) : nullptr) return own;
+    if (PyObject* value = !shown && dict && *dict ? PyDict_GetItem(*dict, name) : nullptr)
       return ex.wrap(value, key_source(instance_dict_source(source), name));
-    add_guard(ex, GuardKind::kAttributeAbsent, source, name);
+    if (!shown) add_guard(ex, GuardKind::kAttributeAbsent, source, name);
   }
   raise_error(ex, PyExc_AttributeError,
-              std::string("'Tensor' object has no attribute '") + PyUnicode_AsUTF8(name) + "'");
+              absl::StrCat("'", type_->tp_name, "' object has no attribute '", PyUnicode_AsUTF8(name), "'"));
 }
 
 void TensorValue::set_attribute(Executor& ex, PyObject* name, const ValuePtr& value) {
@@ -199,7 +204,19 @@ void TensorValue::set_attribute(Executor& ex, PyObject* name, const ValuePtr& va
     get_attribute(ex, interned("requires_grad_"))->call(ex, positional({value}));
     return;
   }
+  if (!class_attribute(type_, name) && object_of_input(ex, *this)) return set_own_attribute(ex, name, value);
   break_graph("CD0408", std::string("assignment to ") + PyUnicode_AsUTF8(name));
+}
+
+ValuePtr TensorValue::own_dict(Executor& ex) {
+  const PyRef dict = checked(PyObject_GenericGetDict(object_of_input(ex, *this), nullptr));
+  return ex.wrap(dict.get(), instance_dict_source(source));
+}
+
+// Into the dict of an object that came in.
+void TensorValue::set_own_attribute(Executor& ex, PyObject* name, const ValuePtr& value) {
+  if (!value) instance_attribute(ex, name);  // raises where there is none
+  own_dict(ex)->set_item(ex, ex.constant(PyRef::borrow(name)), value);
 }
 
 // ---- items

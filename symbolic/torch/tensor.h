@@ -35,6 +35,8 @@ class TensorValue final : public ArrayValue {
 
  private:
   ValuePtr instance_attribute(Executor& ex, PyObject* name);
+  ValuePtr own_dict(Executor& ex);
+  void set_own_attribute(Executor& ex, PyObject* name, const ValuePtr& value);
   PyTypeObject* type_;
 };
 

@@ -75,6 +75,14 @@ bool is_of_typing(PyTypeObject* type) {
 }
 }  // namespace
 
+// Pure C functions see a tuple's or number's contents only where the class adds nothing. What typing makes (type variables, aliases)
+// is as it is.
+PyRef UserObjectValue::materialize(Executor& ex) {
+  if (!object_ || !is_of_typing(type())) return {};
+  if (source->kind != SourceKind::kConstant) add_guard(ex, GuardKind::kIdentity, source, object_.get());
+  return object_;
+}
+
 // List[int]: what typing makes of known classes is known, whatever other modules put in place of its helpers.
 ValuePtr UserObjectValue::annotation(Executor& ex, const ValuePtr& key) {
   const PyRef argument = object_ && is_of_typing(type()) ? key->materialize(ex) : PyRef();
@@ -140,7 +148,7 @@ ValuePtr UserObjectValue::length(Executor& ex) {
 }
 
 ValuePtr UserObjectValue::iterate(Executor& ex) {
-  if (ValuePtr method = special(ex, "__iter__", true)) return method->call(ex, {});
+  if (ValuePtr method = special(ex, "__iter__", true)) return checked_iterator(ex, method->call(ex, {}));
   if (storage_) return storage_->iterate(ex);
   if (special(ex, "__iter__")) return SymbolicValue::iterate(ex);
   if (special(ex, "__getitem__", true)) return new_sequence_iterator(shared_from_this());
@@ -179,12 +187,6 @@ namespace {
 bool is_number(const ValuePtr& value) {
   return dynamic_cast<SymIntValue*>(value.get()) || dynamic_cast<DynamicFloatValue*>(value.get());
 }
-
-// The slots of builtin types look at the builtin part of an instance of a subclass, whatever its class adds.
-ValuePtr as_builtin(const ValuePtr& operand) {
-  const ValuePtr& storage = builtin_storage(operand);
-  return storage && dynamic_cast<ConstantValue*>(storage.get()) ? storage : operand;
-}
 }  // namespace
 
 ValuePtr UserObjectValue::binary(Executor& ex, int nb_op, const ValuePtr& other, bool reflected) {
@@ -196,13 +198,16 @@ ValuePtr UserObjectValue::binary(Executor& ex, int nb_op, const ValuePtr& other,
     if (special(ex, number_method(nb_op, reflected))) break_graph("CD0209", "operator of " + describe());
     return nullptr;
   }
+  // `i += 1` of an int: a type that does not change has + alone.
+  if (plain_number_operation(nb_op) != nb_op && !special(ex, number_method(nb_op, false))) return nullptr;
   // OrderedDict and defaultdict make one of the subclass.
   if (dict_in(storage_) && storage_->type() != &PyDict_Type && nb_op == kNbOr)
     break_graph("CD0209", "| of " + describe());
   // str % x asks x for its text.
   bool formats = plain_number_operation(nb_op) == kNbRemainder && storage_->type() == &PyUnicode_Type;
   if (formats && reflected) return nullptr;
-  ValuePtr result = storage_->binary(ex, nb_op, formats ? other : as_builtin(other), reflected);
+  ValuePtr result =
+      storage_->binary(ex, nb_op, formats ? other : seen_by(storage_->type(), other), reflected);
   // An int or float that is known only at run time takes its own way.
   if (!result && is_number(other)) result = other->binary(ex, nb_op, storage_, !reflected);
   if (!result) return nullptr;
@@ -218,7 +223,7 @@ ValuePtr UserObjectValue::compare(Executor& ex, int py_op, const ValuePtr& other
   if (ValuePtr method = special(ex, kComparisons[py_op].method, true))
     return implemented(method->call(ex, positional({other})));
   if (storage_) {
-    ValuePtr result = storage_->compare(ex, py_op, as_builtin(other));
+    ValuePtr result = storage_->compare(ex, py_op, seen_by(storage_->type(), other));
     return !result && is_number(other) ? other->compare(ex, kComparisons[py_op].swapped, storage_) : result;
   }
   // object_richcompare: != is the opposite of a class's own ==.

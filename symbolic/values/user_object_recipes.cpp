@@ -49,11 +49,6 @@ PyRef UserObjectValue::hash_key(Executor& ex) {
   return identity_;
 }
 
-PyRef UserObjectValue::materialize(Executor& ex) {
-  // Pure C functions see a tuple's or number's contents only where the class adds nothing.
-  return {};
-}
-
 RecipePtr UserObjectValue::recipe(Executor& ex) {
   if (recipe_) return recipe_;
   if (object_) return recipe_ = source_recipe(source);
