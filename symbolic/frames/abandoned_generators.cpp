@@ -7,6 +7,8 @@
 #include "symbolic/capture/executor_state.h"
 #include "symbolic/frames/frame.h"
 #include "symbolic/frames/generators.h"
+#include "symbolic/values/user_object.h"
+#include "symbolic/values/value_tools.h"
 
 namespace cdynamo::symbolic {
 namespace {
@@ -65,6 +67,18 @@ bool is_in_handler(const SymbolicFrame& suspended) {
   return handler_around(suspended.code->program, suspended.pc - 1) >= 0;
 }
 
+ValuePtr delegated_to(const SymbolicFrame& suspended) {
+  const int yield = suspended.pc - 1;  // pc is after YIELD_VALUE
+  const bool waits = yield >= 1 && suspended.code->program.code[yield - 1].op == Op::SEND;
+  return waits && !suspended.stack.empty() ? suspended.stack.back() : nullptr;
+}
+
+bool waits_for_closable(const SymbolicFrame& suspended) {
+  const ValuePtr iterator = delegated_to(suspended);
+  return dynamic_cast<UserObjectValue*>(iterator.get()) &&
+         _PyType_Lookup(iterator->type(), interned("close"));
+}
+
 void refuse_abandoned_generators(Executor& ex) {
   Executor::State& state = ex.state();
   if (!state.abandoned_generators) return;
@@ -76,7 +90,8 @@ void refuse_abandoned_generators(Executor& ex) {
   }
   const AbandonedGenerator* first = nullptr;
   for (const AbandonedGenerator& generator : left)
-    if ((!first || generator.started_at < first->started_at) && !closes_without_effect(ex, *generator.frame))
+    if ((!first || generator.started_at < first->started_at) &&
+        (generator.closes_another || !closes_without_effect(ex, *generator.frame)))
       first = &generator;
   if (!first) return;
   state.break_step = first->started_at;

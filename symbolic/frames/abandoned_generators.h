@@ -14,10 +14,15 @@ class SymbolicFrame;
 struct AbandonedGenerator {
   int64_t started_at = -1;  // the root's step
   std::shared_ptr<SymbolicFrame> frame;
+  bool closes_another = false;  // waits_for_closable(*frame)
 };
 
 // It is suspended in a `try` or `with`, whose handlers Python runs when the generator dies.
 bool is_in_handler(const SymbolicFrame& suspended);
+// What it waits for in `yield from`; null: it does not.
+ValuePtr delegated_to(const SymbolicFrame& suspended);
+// It waits for an iterator of the program's with a close() of its own, which Python calls when the generator dies.
+bool waits_for_closable(const SymbolicFrame& suspended);
 
 // Breaks the graph before the first one starts whose handlers do something about GeneratorExit.
 void refuse_abandoned_generators(Executor& ex);

@@ -7,6 +7,7 @@
 #include "symbolic/frames/exceptions.h"
 #include "symbolic/frames/functions.h"
 #include "symbolic/values/builtin_method.h"
+#include "symbolic/values/operand_checks.h"
 #include "symbolic/values/user_object.h"
 #include "symbolic/values/value_tools.h"
 
@@ -45,7 +46,7 @@ ValuePtr method_throw(Executor& ex, const ValuePtr& self, const CallArgs& args) 
   require_count(ex, "throw", args, 1, 3);
   ValuePtr exception = args.positional[0];
   PyObject* type = exception->real_object();
-  bool is_class = type && PyType_Check(type);
+  bool is_class = type && PyExceptionClass_Check(type);
   if (is_class) {
     ValuePtr value =
         args.positional.size() > 1 && !is_none(args.positional[1]) ? args.positional[1] : nullptr;
@@ -56,7 +57,7 @@ ValuePtr method_throw(Executor& ex, const ValuePtr& self, const CallArgs& args) 
     raise_error(
         ex, PyExc_TypeError,
         "exceptions must be classes or instances deriving from BaseException, not " + type_name(exception));
-  return yielded_or_stop(ex, self, generator_of(self).throw_into(ex, exception));
+  return yielded_or_stop(ex, self, generator_of(self).throw_into(ex, exception, args));
 }
 
 ValuePtr method_close(Executor& ex, const ValuePtr& self, const CallArgs&) {
@@ -107,18 +108,22 @@ GeneratorValue::GeneratorValue(std::unique_ptr<SymbolicFrame> frame, ValuePtr fu
 
 GeneratorValue::~GeneratorValue() {
   if (!has_to_be_closed()) return;
+  abandoned_->push_back(abandoned());
   frame_->locals.clear();
   frame_->stack.clear();
-  abandoned_->push_back(abandoned());
 }
 
 bool GeneratorValue::has_to_be_closed() const {
   if (!frame_ || !started_ || running_) return false;
-  // Handlers without PUSH_EXC_INFO are Python's own (CLEANUP_THROW of `yield from`): what they are in comes next.
-  return is_in_handler(*frame_);
+  return is_in_handler(*frame_) || closes_another();
 }
 
-AbandonedGenerator GeneratorValue::abandoned() const { return {.started_at = started_at_, .frame = frame_}; }
+// An iterator of itertools closes nothing.
+bool GeneratorValue::closes_another() const { return type_ == &PyGen_Type && waits_for_closable(*frame_); }
+
+AbandonedGenerator GeneratorValue::abandoned() const {
+  return {.started_at = started_at_, .frame = frame_, .closes_another = closes_another()};
+}
 
 bool GeneratorValue::may_have_to_be_closed() const {
   if (!frame_) return false;
@@ -264,31 +269,38 @@ ValuePtr GeneratorValue::resume(Executor& ex, const ValuePtr& value, const Value
 
 ValuePtr GeneratorValue::send(Executor& ex, ValuePtr value) { return resume(ex, value, nullptr); }
 
-// A generator that waits in `yield from` hands the exception on. True: *yielded is what came of it.
-bool GeneratorValue::delegate_throw(Executor& ex, const ValuePtr& exception, ValuePtr* yielded) {
-  const std::vector<Instruction>& code = frame_->code->program.code;
-  int yield = frame_->pc - 1;  // pc is after YIELD_VALUE
-  if (yield < 1 || code[yield - 1].op != Op::SEND) return false;
-  auto inner = std::dynamic_pointer_cast<GeneratorValue>(frame_->peek(1));
-  if (!inner) return false;
-  if (is_exception(exception, PyExc_GeneratorExit)) {
-    inner->close(ex);
-    return false;
-  }
+// A generator that waits in `yield from` hands the exception on. Null: *yielded is what came of it; otherwise what is raised here.
+ValuePtr GeneratorValue::delegate_throw(Executor& ex, const ValuePtr& exception, const CallArgs& given,
+                                        ValuePtr* yielded) {
+  const ValuePtr inner = delegated_to(*frame_);
+  if (!inner) return exception;
+  auto* generator = inner->type() == &PyGen_Type ? dynamic_cast<GeneratorValue*>(inner.get()) : nullptr;
+  const bool closes = is_exception(exception, PyExc_GeneratorExit);
+  ValuePtr returned;
   try {
-    *yielded = inner->throw_into(ex, exception);
+    const ValuePtr method = generator ? nullptr : attribute_if_any(ex, inner, closes ? "close" : "throw");
+    if (closes) {
+      if (generator) generator->close(ex);
+      if (method) method->call(ex, {});
+      return exception;
+    }
+    if (!generator && !method) return exception;
+    *yielded = generator ? generator->throw_into(ex, exception, given) : method->call(ex, given);
+    if (*yielded) return nullptr;
+    returned = generator->returned(ex);
   } catch (const PythonRaise& raised) {
-    *yielded = resume(ex, nullptr, raised.exception);
-    return true;
+    auto* stop = dynamic_cast<ExceptionValue*>(raised.exception.get());
+    if (closes || generator || !stop || !is_exception(raised.exception, PyExc_StopIteration))
+      return raised.exception;
+    returned = stop->args().empty() ? ex.none() : stop->args()[0];
   }
-  if (*yielded) return true;
+  frame_->pc = frame_->code->program.code[frame_->pc - 2].arg;
   frame_->pop();
-  frame_->pc = code[yield - 1].arg;
-  *yielded = resume(ex, inner->returned(ex), nullptr);
-  return true;
+  *yielded = resume(ex, returned, nullptr);
+  return nullptr;
 }
 
-ValuePtr GeneratorValue::throw_into(Executor& ex, const ValuePtr& exception) {
+ValuePtr GeneratorValue::throw_into(Executor& ex, const ValuePtr& exception, const CallArgs& given) {
   if (running_) raise_error(ex, PyExc_ValueError, "generator already executing");
   if (!frame_ || !started_) {
     frame_.reset();
@@ -296,8 +308,8 @@ ValuePtr GeneratorValue::throw_into(Executor& ex, const ValuePtr& exception) {
     throw PythonRaise{exception};
   }
   ValuePtr yielded;
-  if (delegate_throw(ex, exception, &yielded)) return yielded;
-  return resume(ex, nullptr, exception);
+  const ValuePtr raised = delegate_throw(ex, exception, given, &yielded);
+  return raised ? resume(ex, nullptr, raised) : yielded;
 }
 
 ValuePtr GeneratorValue::close(Executor& ex) {
@@ -308,7 +320,8 @@ ValuePtr GeneratorValue::close(Executor& ex) {
   }
   try {
     ValuePtr exit = make_exception(ex, reinterpret_cast<PyTypeObject*>(PyExc_GeneratorExit), {});
-    if (throw_into(ex, exit)) raise_error(ex, PyExc_RuntimeError, "generator ignored GeneratorExit");
+    if (throw_into(ex, exit, positional({exit})))
+      raise_error(ex, PyExc_RuntimeError, "generator ignored GeneratorExit");
     return returned(ex);
   } catch (const PythonRaise& raised) {
     if (!is_exception(raised.exception, PyExc_GeneratorExit) &&

@@ -28,7 +28,8 @@ class GeneratorValue final : public SymbolicValue {
 
   // What it yields next; null when it has returned, and then `returned` is its value. `value` null: None.
   ValuePtr send(Executor& ex, ValuePtr value);
-  ValuePtr throw_into(Executor& ex, const ValuePtr& exception);
+  // `given`: the arguments of throw(), which an iterator of the program's gets as they are.
+  ValuePtr throw_into(Executor& ex, const ValuePtr& exception, const CallArgs& given);
   ValuePtr close(
       Executor& ex);  // what it returned when GeneratorExit was raised in it; None where it did not
   ValuePtr returned(Executor& ex) const;
@@ -41,9 +42,10 @@ class GeneratorValue final : public SymbolicValue {
   bool may_have_to_be_closed() const;
 
  private:
+  bool closes_another() const;  // when it is closed itself (waits_for_closable)
   bool holds_one_to_be_closed() const;
   ValuePtr resume(Executor& ex, const ValuePtr& value, const ValuePtr& exception);
-  bool delegate_throw(Executor& ex, const ValuePtr& exception, ValuePtr* yielded);
+  ValuePtr delegate_throw(Executor& ex, const ValuePtr& exception, const CallArgs& given, ValuePtr* yielded);
   std::shared_ptr<SymbolicFrame> frame_;  // null: it has ended
   bool started_ = false, running_ = false;
   bool has_failed_ = false;     // an iterator of itertools has raised an exception

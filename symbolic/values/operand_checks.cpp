@@ -3,6 +3,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/substitute.h"
 #include "symbolic/capture/value_factories.h"
+#include "symbolic/values/builtins.h"
+#include "symbolic/values/constant.h"
 #include "symbolic/values/slice.h"
 #include "symbolic/values/user_object.h"
 #include "symbolic/values/value_tools.h"
@@ -45,6 +47,40 @@ void require_mapping_argument(Executor& ex, const ValuePtr& callable, const Valu
   raise_error(
       ex, PyExc_TypeError,
       absl::StrCat(words_of(ex, callable), " argument after ** must be a mapping, not ", type_name(operand)));
+}
+
+void require_callable(Executor& ex, const ValuePtr& value, const char* message) {
+  guard_class(ex, value->type());
+  if (!value->type()->tp_call) raise_error(ex, PyExc_TypeError, message);
+}
+
+// Up to 3.11 an int of C's.
+bool reverse_argument(Executor& ex, const ValuePtr& given) {
+  constexpr bool kTakesAnything = PY_VERSION_HEX >= 0x030C0000;
+  if (!given) return false;
+  if (!kTakesAnything && constant_object(given)) return index_argument(ex, given) != 0;
+  if (!kTakesAnything)
+    require_special(ex, given, "__index__", "'$0' object cannot be interpreted as an integer");
+  return is_true(ex, given);
+}
+
+const ValuePtr& checked_text(Executor& ex, const ValuePtr& returned, const char* method) {
+  if (!is_instance_of(returned, &PyUnicode_Type))
+    raise_error(ex, PyExc_TypeError,
+                absl::StrCat(method, " returned non-string (type ", type_name(returned), ")"));
+  return returned;
+}
+
+ValuePtr attribute_if_any(Executor& ex, const ValuePtr& value, const char* name) {
+  const bool is_instance = dynamic_cast<UserObjectValue*>(value.get());
+  return is_instance ? get_attribute_or_null(ex, value, interned(name)) : lookup_special(ex, value, name);
+}
+
+const ValuePtr& checked_iterator(Executor& ex, const ValuePtr& returned) {
+  if (!is_iterator_type(returned->type()))
+    raise_error(ex, PyExc_TypeError,
+                absl::StrCat("iter() returned non-iterator of type '", type_name(returned), "'"));
+  return returned;
 }
 
 void require_index(Executor& ex, const char* sequence, const ValuePtr& key) {
