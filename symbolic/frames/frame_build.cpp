@@ -46,7 +46,7 @@ void build_slice(Executor& ex, SymbolicFrame& frame, const Instruction& in) {
   frame.push(make_slice(ex, parts[0], parts[1], in.arg == 3 ? parts[2] : ex.none()));
 }
 
-// LIST_APPEND, LIST_EXTEND, SET_ADD, SET_UPDATE, DICT_UPDATE: a method of the container `arg` below.
+// LIST_APPEND, LIST_EXTEND, SET_ADD, SET_UPDATE: a method of the container `arg` below.
 template <int index>
 void call_container(Executor& ex, SymbolicFrame& frame, const Instruction& in) {
   constexpr const char* kMethods[] = {"append", "extend", "add", "update"};
@@ -54,6 +54,13 @@ void call_container(Executor& ex, SymbolicFrame& frame, const Instruction& in) {
   if (index == 1 && !is_iterable(item))
     raise_error(ex, PyExc_TypeError, "Value after * must be an iterable, not " + type_name(item));
   call_method(ex, frame.peek(in.arg), kMethods[index], {item});
+}
+
+// {**mapping}
+void dict_update(Executor& ex, SymbolicFrame& frame, const Instruction& in) {
+  if (const ValuePtr& given = frame.peek(1); !attribute_if_any(ex, given, "keys"))
+    raise_error(ex, PyExc_TypeError, "'" + type_name(given) + "' object is not a mapping");
+  call_container<3>(ex, frame, in);
 }
 
 void list_to_tuple(Executor& ex, SymbolicFrame& frame, const Instruction&) {
@@ -171,7 +178,7 @@ constexpr OpRow kBuildRows[] = {
     {Op::SET_ADD, call_container<2>},
     {Op::SET_UPDATE, call_container<3>},
     {Op::MAP_ADD, map_add},
-    {Op::DICT_UPDATE, call_container<3>},
+    {Op::DICT_UPDATE, dict_update},
     {Op::DICT_MERGE, dict_merge},
     {Op::UNPACK_SEQUENCE, unpack_sequence},
     {Op::UNPACK_EX, unpack_ex},

@@ -7,6 +7,7 @@
 #include "symbolic/values/dict.h"
 #include "symbolic/values/iterator.h"
 #include "symbolic/values/object_ends.h"
+#include "symbolic/values/operand_checks.h"
 #include "symbolic/values/tuple.h"
 #include "symbolic/values/user_object.h"
 #include "symbolic/values/value_tools.h"
@@ -50,7 +51,9 @@ ValuePtr pop_item(Executor& ex, const ValuePtr& self, const CallArgs& args) {
   auto bound = bind_arguments(ex, "popitem", args, {"last?"});
   bool last = !bound[0] || is_true(ex, bound[0]);
   auto entries = dict.entries(ex);
-  if (entries.empty()) raise_error(ex, PyExc_KeyError, "popitem(): dictionary is empty");
+  if (entries.empty())
+    raise_error(ex, PyExc_KeyError,
+                dict.ordered() ? "dictionary is empty" : "popitem(): dictionary is empty");
   DictValue::Entry entry = last ? entries.back() : entries.front();
   dict.erase(ex, entry.key);
   note_held_by_stack(ex, entry.value);
@@ -130,7 +133,7 @@ void update_dict(Executor& ex, DictValue& dict, const CallArgs& args) {
     const ValuePtr& given = args.positional[0];
     if (DictValue* other = dict_in(given); other && iterates_as_dict(ex, given)) {
       for (const DictValue::Entry& entry : other->entries(ex)) dict.set_item(ex, entry.key, entry.value);
-    } else if (ValuePtr keys = lookup_special(ex, given, "keys")) {
+    } else if (ValuePtr keys = attribute_if_any(ex, given, "keys")) {
       ValuePtr iterator = iterate_value(ex, keys->call(ex, {}));
       while (ValuePtr key = next_value(ex, iterator)) dict.set_item(ex, key, given->get_item(ex, key));
     } else {
