@@ -12,6 +12,7 @@
 #include "symbolic/values/constant.h"
 #include "symbolic/values/dict.h"
 #include "symbolic/values/sequence.h"
+#include "symbolic/values/set.h"
 #include "symbolic/values/tuple.h"
 #include "symbolic/values/user_object.h"
 #include "symbolic/values/value_tools.h"
@@ -326,7 +327,10 @@ ValuePtr call_method_descriptor(Executor& ex, PyObject* descriptor, const ValueP
       return object->stored_item(ex, args.positional[0]);
     }
     ValuePtr result = storage->get_attribute(ex, header->d_name)->call(ex, args);
-    return result == storage ? self : result;
+    if (result != storage) return result;
+    // frozenset's copy() of a subclass gives a frozenset.
+    const bool is_frozen = storage->type() == &PyFrozenSet_Type;
+    return is_frozen ? set_from(ex, storage, &PyFrozenSet_Type) : self;
   }
   if (PyObject* real = self->real_object(); real && is_pure_type(Py_TYPE(real))) {
     PyRef method = checked_user(
