@@ -408,11 +408,11 @@ ValuePtr handled_exception(Executor& ex) {
 
 namespace {
 
-ValuePtr instance_of(Executor& ex, const ValuePtr& value) {
+ValuePtr instance_of(Executor& ex, const ValuePtr& value, const char* refusal) {
   PyObject* object = value->real_object();
   if (object && PyExceptionClass_Check(object)) return value->call(ex, {});
   if (PyType_IsSubtype(value->type(), reinterpret_cast<PyTypeObject*>(PyExc_BaseException))) return value;
-  raise_error(ex, PyExc_TypeError, "exceptions must derive from BaseException");
+  raise_error(ex, PyExc_TypeError, refusal);
 }
 
 ExceptionValue* context_of(const ExceptionValue& exception) {
@@ -448,13 +448,14 @@ void raise_new(Executor& ex, const ValuePtr& exception) {
 }
 
 void raise_value(Executor& ex, const ValuePtr& value, const ValuePtr& cause) {
-  ValuePtr instance = instance_of(ex, value);
+  ValuePtr instance = instance_of(ex, value, "exceptions must derive from BaseException");
   auto* exception = dynamic_cast<ExceptionValue*>(instance.get());
   if (!exception) break_graph("CD0101", instance->describe());
   exception->part_of = nullptr;
   if (cause) {
     if (exception->real_object()) break_graph("CD0101", instance->describe());
-    exception->cause = is_none(cause) ? nullptr : instance_of(ex, cause);
+    exception->cause =
+        is_none(cause) ? nullptr : instance_of(ex, cause, "exception causes must derive from BaseException");
     exception->suppress_context = true;
   }
   raise_new(ex, instance);

@@ -148,7 +148,8 @@ constexpr PropertyRow kProperties[] = {
     {"data", [](Executor& ex, TensorValue& self) { return recorded_property(ex, self, "data", data_of); }},
     {"real", [](Executor&, TensorValue& self) { return self_of(self); }},
     {"names",
-     [](Executor& ex, TensorValue& self) {
+     [](Executor& ex, TensorValue& self) -> ValuePtr {
+       if (!_PyType_Lookup(self.type(), interned("names"))) return nullptr;  // releases after 2.12 have none
        return make_tuple(ex, std::vector<ValuePtr>(self.rank(), ex.none()));
      }},
 };

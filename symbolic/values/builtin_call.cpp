@@ -5,6 +5,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/substitute.h"
 #include "symbolic/capture/value_factories.h"
 #include "symbolic/interop/cached_function.h"
 #include "symbolic/interop/numpy_access.h"
@@ -110,6 +111,9 @@ ValuePtr call_class_method(Executor& ex, PyObject* callable, PyTypeObject* of, c
     PyObject* cls = args.positional.empty() ? nullptr : args.positional[0]->real_object();
     if (!cls || !PyType_Check(cls))
       raise_error(ex, PyExc_TypeError, std::string(of->tp_name) + ".__new__(X): X is not a type object");
+    if (auto* type = reinterpret_cast<PyTypeObject*>(cls); !PyType_IsSubtype(type, of))
+      raise_error(ex, PyExc_TypeError,
+                  absl::Substitute("$0.__new__($1): $1 is not a subtype of $0", of->tp_name, type->tp_name));
     const bool is_exception = PyExceptionClass_Check(reinterpret_cast<PyObject*>(of));
     // Without its __init__ a UnicodeError has no attributes, and any arguments.
     const bool is_group = PyObject_IsSubclass(reinterpret_cast<PyObject*>(of),

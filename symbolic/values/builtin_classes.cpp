@@ -17,6 +17,7 @@
 #include "symbolic/values/length_hint.h"
 #include "symbolic/values/list.h"
 #include "symbolic/values/mirrored.h"
+#include "symbolic/values/operand_checks.h"
 #include "symbolic/values/partial.h"
 #include "symbolic/values/random_generator.h"
 #include "symbolic/values/range.h"
@@ -109,12 +110,19 @@ ValuePtr to_tuple(Executor& ex, const CallArgs& args) {
   if (args.positional[0]->type() == &PyTuple_Type) return args.positional[0];
   return new_tuple(listed_items(ex, args.positional[0]));
 }
+// One mapping or iterable of pairs, and any keywords.
+void require_one_at_most(Executor& ex, const CallArgs& args, const char* message) {
+  if (args.positional.size() > 1)
+    raise_error(ex, PyExc_TypeError, message + std::to_string(args.positional.size()));
+}
 ValuePtr to_dict(Executor& ex, const CallArgs& args) {
+  require_one_at_most(ex, args, "dict expected at most 1 argument, got ");
   auto dict = new_dict();
   update_dict(ex, *dict, args);
   return dict;
 }
 ValuePtr to_ordered_dict(Executor& ex, const CallArgs& args) {
+  require_one_at_most(ex, args, "expected at most 1 arguments, got ");
   auto dict = new_dict(ordered_dict_type());
   update_dict(ex, *dict, args);
   return dict;
@@ -124,9 +132,12 @@ ValuePtr to_default_dict(Executor& ex, const CallArgs& args) {
   CallArgs rest = args;
   dict->set_default_factory(ex.none());
   if (!rest.positional.empty()) {
+    if (!is_none(rest.positional.front()))
+      require_callable(ex, rest.positional.front(), "first argument must be callable or None");
     dict->set_default_factory(rest.positional.front());
     rest.positional.erase(rest.positional.begin());
   }
+  require_one_at_most(ex, rest, "dict expected at most 1 argument, got ");
   update_dict(ex, *dict, rest);
   return dict;
 }
@@ -162,12 +173,15 @@ ValuePtr to_method(Executor& ex, const CallArgs& args) {
 }
 
 ValuePtr type_call(Executor& ex, const CallArgs& args) {
+  if (args.positional.size() != 1 && args.positional.size() != 3)
+    raise_error(ex, PyExc_TypeError, "type() takes 1 or 3 arguments");
   if (args.positional.size() != 1 || !args.keywords.empty())
     return make_class_of_namespace(ex, &PyType_Type, args);
   return type_of(ex, args.positional[0]);
 }
 ValuePtr new_object(Executor& ex, const CallArgs& args) {
-  require_count(ex, "object", args, 0, 0);
+  if (!args.positional.empty() || !args.keywords.empty())
+    raise_error(ex, PyExc_TypeError, "object() takes no arguments");
   return UserObjectValue::make(&PyBaseObject_Type, nullptr);
 }
 ValuePtr to_namespace(Executor& ex, const CallArgs& args) {

@@ -81,7 +81,7 @@ ValuePtr callable(Executor& ex, const CallArgs& args) {
 ValuePtr sorted(Executor& ex, const CallArgs& args) {
   require_count(ex, "sorted", positional(args.positional), 1, 1);
   auto bound = bind_arguments(ex, "sorted", {{}, args.keywords}, {"*key?", "*reverse?"});
-  bool reverse = bound[1] && is_true(ex, bound[1]);
+  bool reverse = reverse_argument(ex, bound[1]);
   std::vector<ValuePtr> items = listed_items(ex, args.positional[0]);
   sort_values(ex, items, bound[0], reverse);
   return new_list(std::move(items));
@@ -119,6 +119,10 @@ ValuePtr extreme(Executor& ex, const CallArgs& args, bool largest) {
   CallArgs options{{}, args.keywords};
   auto bound = bind_arguments(ex, name, options, {"*key?", "*default?"});
   require_count(ex, name, positional(args.positional), 1, SIZE_MAX);
+  if (bound[1] && args.positional.size() > 1)
+    raise_error(
+        ex, PyExc_TypeError,
+        absl::Substitute("Cannot specify a default for $0() with multiple positional arguments", name));
   const bool keyed = bound[0] && !is_none(bound[0]);
   std::vector<ValuePtr> items, keys;
   ValuePtr iterator =
@@ -167,6 +171,8 @@ ValuePtr min_of(Executor& ex, const CallArgs& args) { return extreme(ex, args, f
 ValuePtr max_of(Executor& ex, const CallArgs& args) { return extreme(ex, args, true); }
 
 ValuePtr sum(Executor& ex, const CallArgs& args) {
+  if (args.positional.empty())
+    raise_error(ex, PyExc_TypeError, "sum() takes at least 1 positional argument (0 given)");
   auto bound = bind_arguments(ex, "sum", args, {"iterable", "start?"});
   std::vector<ValuePtr> items = items_of(ex, bound[0]);
   ValuePtr total = bound[1] ? bound[1] : ex.constant_int(0);
@@ -280,7 +286,8 @@ ValuePtr delete_attribute(Executor& ex, const CallArgs& args) {
 }
 ValuePtr variables(Executor& ex, const CallArgs& args) {
   if (args.positional.size() != 1) break_graph("CD0219", "vars");
-  return args.positional[0]->get_attribute(ex, interned("__dict__"));
+  if (ValuePtr value = get_attribute_or_null(ex, args.positional[0], interned("__dict__"))) return value;
+  raise_error(ex, PyExc_TypeError, "vars() argument must have __dict__ attribute");
 }
 ValuePtr globals(Executor& ex, const CallArgs&) {
   PyObject* dict = frame_globals(ex);
@@ -291,7 +298,10 @@ ValuePtr globals(Executor& ex, const CallArgs&) {
 
 ValuePtr iterate(Executor& ex, const CallArgs& args) {
   require_count(ex, "iter", args, 1, 2);
-  if (args.positional.size() == 2) return new_callable_iterator(args.positional[0], args.positional[1]);
+  if (args.positional.size() == 2) {
+    require_callable(ex, args.positional[0], "iter(v, w): v must be callable");
+    return new_callable_iterator(args.positional[0], args.positional[1]);
+  }
   return iterate_value(ex, args.positional[0]);
 }
 ValuePtr next_item(Executor& ex, const CallArgs& args) {
@@ -477,8 +487,9 @@ ValuePtr shown_part(const UserObjectValue& object, bool repr) {
 ValuePtr to_string(Executor& ex, const ValuePtr& value, bool repr) {
   check_stack();
   if (!repr && dynamic_cast<TextValue*>(value.get())) return value;
-  if (const ValuePtr method = method_of_enum(ex, value, repr ? "__repr__" : "__str__"))
-    return method->call(ex, {});
+  const char* name = repr ? "__repr__" : "__str__";
+  if (const ValuePtr method = method_of_enum(ex, value, name))
+    return checked_text(ex, method->call(ex, {}), name);
   if (is_changing(value)) {
     PyRef function = PyRef::borrow(library_object("builtins", repr ? "repr" : "str"));
     if (ValuePtr text = text_made_later(ex, std::move(function), {value})) return text;
@@ -486,9 +497,11 @@ ValuePtr to_string(Executor& ex, const ValuePtr& value, bool repr) {
   if (auto* object = dynamic_cast<UserObjectValue*>(value.get())) {
     ValuePtr method = repr ? nullptr : object->special(ex, "__str__", true);
     // object_str calls __repr__, str's own does not.
-    if (!method && (repr || value->type()->tp_str == PyBaseObject_Type.tp_str))
+    if (!method && (repr || value->type()->tp_str == PyBaseObject_Type.tp_str)) {
       method = object->special(ex, "__repr__", true);
-    if (method) return method->call(ex, {});
+      name = "__repr__";
+    }
+    if (method) return checked_text(ex, method->call(ex, {}), name);
     if (const ValuePtr part = shown_part(*object, repr)) return to_string(ex, part, repr);
     const auto* type = reinterpret_cast<PyTypeObject*>(library_object("types", "SimpleNamespace"));
     if (value->type()->tp_repr == type->tp_repr)

@@ -1,6 +1,7 @@
 // C functions of the standard library: operator, functools, collections, warnings; and what must not be
 // folded.
 #include <algorithm>
+#include <cstring>
 
 #include "symbolic/capture/value_factories.h"
 #include "symbolic/values/attributes.h"
@@ -12,6 +13,7 @@
 #include "symbolic/values/iterator.h"
 #include "symbolic/values/list.h"
 #include "symbolic/values/mirrored.h"
+#include "symbolic/values/operand_checks.h"
 #include "symbolic/values/python_call.h"
 #include "symbolic/values/sequence.h"
 #include "symbolic/values/set.h"
@@ -27,14 +29,32 @@ namespace {
 
 // ---- operator
 
+// The function of operator that does what the method does: "add" for "__add__", "and_" for "__and__".
+void require_two(Executor& ex, const char* method, const CallArgs& args) {
+  std::string name = std::string(method).substr(2, std::strlen(method) - 4);
+  if (name == "and" || name == "or") name += "_";
+  require_count(ex, name.c_str(), args, 2, 2);
+}
+
 template <int nb_op>
 ValuePtr binary(Executor& ex, const CallArgs& args) {
-  require_count(ex, "operator", args, 2, 2);
+  require_two(ex, number_method(nb_op, false), args);
   return binary_operation(ex, nb_op, args.positional[0], args.positional[1]);
+}
+// PySequence_Concat
+ValuePtr concatenate(Executor& ex, const CallArgs& args) {
+  require_count(ex, "concat", args, 2, 2);
+  const auto methods = [&](size_t i) { return args.positional[i]->type()->tp_as_sequence; };
+  const auto has_items = [&](size_t i) {
+    return methods(i) && methods(i)->sq_item && !is_instance_of(args.positional[i], &PyDict_Type);
+  };
+  if (!(methods(0) && methods(0)->sq_concat) && !(has_items(0) && has_items(1)))
+    raise_error(ex, PyExc_TypeError, "'" + type_name(args.positional[0]) + "' object can't be concatenated");
+  return binary_operation(ex, kNbAdd, args.positional[0], args.positional[1]);
 }
 template <int py_op>
 ValuePtr compare(Executor& ex, const CallArgs& args) {
-  require_count(ex, "operator", args, 2, 2);
+  require_two(ex, kComparisons[py_op].method, args);
   return compare_operation(ex, py_op, args.positional[0], args.positional[1]);
 }
 template <Op op>
@@ -91,6 +111,8 @@ ValuePtr index(Executor& ex, const CallArgs& args) {
 
 ValuePtr reduce(Executor& ex, const CallArgs& args) {
   require_count(ex, "reduce", args, 2, 3);
+  if (!is_iterable(args.positional[1]))
+    raise_error(ex, PyExc_TypeError, "reduce() arg 2 must support iteration");
   ValuePtr iterator = iterate_value(ex, args.positional[1]);
   ValuePtr total = args.positional.size() == 3 ? args.positional[2] : next_value(ex, iterator);
   if (!total) raise_error(ex, PyExc_TypeError, "reduce() of empty iterable with no initial value");
@@ -315,7 +337,7 @@ constexpr BuiltinRow kLibraryFunctions[] = {
     {"operator", "sub", binary<kNbSubtract>},
     {"operator", "truediv", binary<kNbTrueDivide>},
     {"operator", "xor", binary<kNbXor>},
-    {"operator", "concat", binary<kNbAdd>},
+    {"operator", "concat", concatenate},
     {"operator", "iadd", binary<kNbInplaceAdd>},
     {"operator", "isub", binary<kNbInplaceSubtract>},
     {"operator", "imul", binary<kNbInplaceMultiply>},

@@ -185,7 +185,7 @@ ValuePtr list_reverse(Executor& ex, const ValuePtr& self, const CallArgs& args) 
 
 ValuePtr sort(Executor& ex, const ValuePtr& self, const CallArgs& args) {
   auto bound = bind_arguments(ex, "sort", args, {"*key?", "*reverse?"});
-  bool reverse = bound[1] && is_true(ex, bound[1]);
+  bool reverse = reverse_argument(ex, bound[1]);
   // Whoever looks at the list meanwhile finds it empty.
   ListValue& list = list_of(self);
   std::vector<ValuePtr> items = std::exchange(list.mutable_items(ex), {});
@@ -267,6 +267,11 @@ void ListValue::set_item(Executor& ex, const ValuePtr& subscript, const ValuePtr
 // list_ass_subscript: an extended slice takes exactly as many items as it has; null value: deletion.
 void ListValue::set_slice(Executor& ex, const ValuePtr& slice, const ValuePtr& value) {
   std::vector<ValuePtr> given;
+  if (value && !is_iterable(value)) {
+    const bool is_extended = slice_bounds(ex, slice, static_cast<Py_ssize_t>(size(ex))).step != 1;
+    raise_error(ex, PyExc_TypeError,
+                is_extended ? "must assign iterable to extended slice" : "can only assign an iterable");
+  }
   if (value) given = listed_items(ex, value);
   SliceBounds bounds = slice_bounds(ex, slice, static_cast<Py_ssize_t>(size(ex)));
   std::vector<ValuePtr>& items = mutable_items(ex);

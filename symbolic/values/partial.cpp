@@ -2,6 +2,7 @@
 
 #include "symbolic/capture/executor_state.h"
 #include "symbolic/values/dict.h"
+#include "symbolic/values/operand_checks.h"
 #include "symbolic/values/tuple.h"
 #include "symbolic/values/value_tools.h"
 
@@ -36,6 +37,7 @@ ValuePtr make_partial(Executor& ex, const CallArgs& args) {
   if (args.positional.empty()) raise_error(ex, PyExc_TypeError, "type 'partial' takes at least one argument");
   CallArgs rest = args;
   ValuePtr function = rest.positional.front();
+  require_callable(ex, function, "the first argument must be callable");
   rest.positional.erase(rest.positional.begin());
   if (auto* inner = dynamic_cast<PartialValue*>(function.get())) {
     rest = merged(inner->bound(ex), rest);

@@ -21,14 +21,20 @@
 
 namespace cdynamo::symbolic {
 
+// What CPython says of a method that is None: most are called.
+static const char* words_of_missing(std::string_view name) {
+  return name == "__iter__"       ? "'$0' object is not iterable"
+         : name == "__hash__"     ? "unhashable type: '$0'"
+         : name == "__contains__" ? "'$0' object is not a container"
+         : name == "__reversed__" ? "'$0' object is not reversible"
+                                  : "'NoneType' object is not callable";
+}
+
 ValuePtr UserObjectValue::special(Executor& ex, const char* name, bool from_python) {
   PyObject* found = lookup_type(ex, type(), interned(name));
   // `__add__ = None`: the class has no such operation, nor what stands in for it.
-  if (found == Py_None && from_python) {
-    const char* what =
-        std::string_view(name) == "__iter__" ? "'$0' object is not iterable" : "'$0' object has no $1";
-    raise_error(ex, PyExc_TypeError, absl::Substitute(what, type()->tp_name, name));
-  }
+  if (found == Py_None && from_python)
+    raise_error(ex, PyExc_TypeError, absl::Substitute(words_of_missing(name), type()->tp_name));
   if (!found || found == Py_None) return nullptr;
   bool c_method = Py_IS_TYPE(found, &PyWrapperDescr_Type) || Py_IS_TYPE(found, &PyMethodDescr_Type);
   // `__eq__ = str.__eq__` in a subclass of int refuses its instances.

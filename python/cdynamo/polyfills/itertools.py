@@ -55,11 +55,24 @@ def _repeat(object, times):
         yield object
 
 
-@stands_for(itertools.count)
 def count(start=0, step=1):
+    if not (_is_number(start) and _is_number(step)):
+        raise TypeError("a number is required")
+    return _count(start, step)
+
+
+def _is_number(value):
+    if isinstance(value, (int, float, complex)):
+        return True
+    return any([hasattr(type(value), name) for name in ("__int__", "__float__", "__index__")])
+
+
+@stands_for(itertools.count)
+def _count(start, step):
     while True:
+        following = start + step
         yield start
-        start = start + step
+        start = following
 
 
 def cycle(iterable):
@@ -99,17 +112,31 @@ def _accumulate(iterator, func, initial):
 
 
 def islice(iterable, *args):
-    if len(args) < 1 or len(args) > 3:
+    if not args:
+        raise TypeError("islice expected at least 2 arguments, got 1")
+    if len(args) > 3:
         raise TypeError(f"islice expected at most 4 arguments, got {len(args) + 1}")
     bounds = slice(*args)
-    start = 0 if bounds.start is None else bounds.start
-    step = 1 if bounds.step is None else bounds.step
-    stop = bounds.stop
+    start, stop, step = _bound(bounds.start, 0), _bound(bounds.stop, None), _bound(bounds.step, 1)
+    if stop == -1:
+        raise ValueError("Stop argument for islice() must be None or an integer: 0 <= x <= sys.maxsize.")
     if start < 0 or (stop is not None and stop < 0):
         raise ValueError("Indices for islice() must be None or an integer: 0 <= x <= sys.maxsize.")
     if step < 1:
         raise ValueError("Step for islice() must be a positive integer or None.")
     return _islice(iter(iterable), start, stop, step)
+
+
+def _bound(given, otherwise):
+    """-1: it is no index."""
+    if given is None:
+        return otherwise
+    if type(given) is int:
+        return given if given <= sys.maxsize else -1
+    try:
+        return index(given)
+    except (TypeError, ValueError, OverflowError):
+        return -1
 
 
 @stands_for(itertools.islice)
@@ -234,6 +261,9 @@ def _zip_longest(iterators, fillvalue):
 
 
 def product(*iterables, repeat=1):
+    repeat = index(repeat)
+    if repeat < 0:
+        raise ValueError("repeat argument cannot be negative")
     pools = [tuple(iterable) for iterable in iterables] * repeat
     return _product(pools)
 
@@ -288,6 +318,7 @@ def _permutations(pool, r):
 
 
 def combinations(iterable, r):
+    r = index(r)
     pool = tuple(iterable)
     return _combinations(pool, _not_negative(r))
 
@@ -309,6 +340,7 @@ def _combinations(pool, r):
 
 
 def combinations_with_replacement(iterable, r):
+    r = index(r)
     pool = tuple(iterable)
     return _combinations_with_replacement(pool, _not_negative(r))
 
@@ -383,15 +415,17 @@ def _group(groups, key, number):
         yield item
 
 
-def _check_batch_size(n):
+def _batch_size(n):
+    n = index(n)
     if n < 1:
         raise ValueError("n must be at least one")
+    return n
 
 
 if sys.version_info >= (3, 13):
 
     def batched(iterable, n, *, strict=False):
-        _check_batch_size(n)
+        n = _batch_size(n)
         return _batched(iter(iterable), n, bool(strict))
 
     def _make_batched(iterator, n, strict):
@@ -400,7 +434,7 @@ if sys.version_info >= (3, 13):
 elif sys.version_info >= (3, 12):
 
     def batched(iterable, n):
-        _check_batch_size(n)
+        n = _batch_size(n)
         return _batched(iter(iterable), n, False)
 
     def _make_batched(iterator, n, strict):
@@ -418,6 +452,7 @@ if sys.version_info >= (3, 12):
 
 
 def tee(iterable, n=2):
+    n = index(n)
     if n < 0:
         raise ValueError("n must be >= 0")
     iterator = iter(iterable)
