@@ -53,7 +53,19 @@ void cumulative_extreme_derivative(Derivative& d) {
                                                             d.grad().value, Sym(dim), std::string("sum")})));
 }
 
-// Of element k: the sum over i >= k of g[i] * exp(x[k] - result[i]), in logarithms, which do not overflow.
+// Of element k: the sum over i >= k of g[i] * exp(x[k] - result[i]), each with each.
+Tensor logcumsumexp_gradient(Tensor x, Tensor result, Tensor grad, int64_t dim) {
+  constexpr double kNone = -std::numeric_limits<double>::infinity();
+  std::vector<Sym> sizes = x.sizes();
+  sizes.insert(sizes.begin() + dim, x.size(dim));
+  const Tensor from = iota(*x.builder, sizes, dim, DType::kI64),
+               to = iota(*x.builder, sizes, dim + 1, DType::kI64);
+  const Tensor finite = unsqueeze(where(eq(result, kNone), 0.0, result), dim);
+  const Tensor weights = exp(where(le(from, to), unsqueeze(x, dim + 1) - finite, kNone));
+  return sum(weights * unsqueeze(grad, dim), {dim + 1});
+}
+
+// The same in logarithms, which takes one pass but has no derivative where the gradient is zero.
 void logcumsumexp_derivative(Derivative& d) {
   const Tensor x = d.operand(0), result = d.result(), grad = d.grad();
   const int64_t dim = d.args.constant("dim");
@@ -63,7 +75,7 @@ void logcumsumexp_derivative(Derivative& d) {
         where(there, log(where(there, share, 1.0)) - result, -std::numeric_limits<double>::infinity());
     return exp(flip(scanned("core.logcumsumexp", flip(logs, {dim}), dim), {dim}) + x);
   };
-  d.set(0, part(grad) - part(-grad));
+  d.set(0, with_slope(part(grad) - part(-grad), logcumsumexp_gradient(x, result, grad, dim)));
 }
 
 OpDef scan(std::string_view name, std::string_view schema, const ReductionDef& reduction,

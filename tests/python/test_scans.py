@@ -83,3 +83,25 @@ def test_names_and_errors():
         cdynamo.optimize(lambda x: x.logcumsumexp(0))(torch.arange(4))
     with pytest.raises(IndexError):
         cdynamo.optimize(lambda x: x.cummin(2))(torch.randn(4))
+
+
+def test_forward_mode_derivatives_of_logcumsumexp(counts):
+    low = -float("inf")
+
+    def scan(a):
+        return a.logcumsumexp(0)
+
+    def derivatives(x, v):
+        tangent = torch.func.jvp(scan, (x,), (v,))[1]
+        return tangent, torch.func.jacfwd(scan)(x), torch.func.hessian(lambda a: scan(a).sin().sum())(x)
+
+    for x in (torch.arange(3.0).double(), torch.tensor([400.0, -400.0, 0.0, 401.0]).double(), torch.randn(1)):
+        for got, wanted in zip(cdynamo.optimize(derivatives)(x, x + 1), derivatives(x, x + 1), strict=True):
+            torch.testing.assert_close(got, wanted)
+
+    def tangents(x, v):
+        return torch.func.jvp(scan, (x,), (v,))[1]
+
+    x, v = torch.tensor([[low, 1.0], [low, low], [2.0, low]]), torch.ones(3, 2)
+    torch.testing.assert_close(cdynamo.optimize(tangents)(x, v), tangents(x, v))
+    assert counts.graph_breaks == 0
