@@ -383,3 +383,37 @@ def test_gradients_of_real_numbers_pass_through_complex_ones():
     np.testing.assert_allclose(power(x), 2 * x, rtol=1e-12)
     wave = cdynamo.grad(lambda x: np.sum((np.exp(1j * x) * (1 + 2j)).real))
     np.testing.assert_allclose(wave(x), -np.sin(x) - 2 * np.cos(x), rtol=1e-12)
+
+
+def test_special_numbers_of_means_and_reciprocals():
+    """A mean is a quotient of complex numbers, of which one part that is not a number makes both so."""
+    nan, inf = np.nan, np.inf
+    numbers = (0.0, -0.0, 1.0, -2.5, inf, -inf, nan, 1e-310, 1e200)
+    z = np.array([complex(a, b) for a in numbers for b in numbers])
+
+    def program(z):
+        rows = z[:80].reshape(40, 2)
+        return (
+            np.reciprocal(z),
+            rows.mean(axis=1),
+            rows.mean(1, keepdims=True),
+            np.mean(rows.T[:, :3], axis=(0, -1)),
+            z[:3].mean(),
+        )
+
+    with np.errstate(all="ignore"):
+        for got, wanted in zip(cdynamo.optimize(program)(z), program(z), strict=True):
+            assert type(got) is type(wanted)
+            for part in ("real", "imag"):
+                a, b = getattr(got, part), getattr(wanted, part)
+                np.testing.assert_array_equal(a, b)
+                known = ~np.isnan(b)
+                np.testing.assert_array_equal(np.signbit(a)[known], np.signbit(b)[known])
+
+
+def test_squeeze_without_anything_to_squeeze():
+    def program(z, w):
+        return np.squeeze(z) is z, z.squeeze() is z, np.squeeze(w) is w, np.squeeze(w), np.squeeze(z, ())
+
+    z = np.array([1 + 2j] * 3)
+    assert_same(cdynamo.optimize(program)(z, z[None]), program(z, z[None]))

@@ -1,5 +1,7 @@
 """Rules for complex arrays that are computed: element by element, over axes."""
 
+import math
+
 import numpy as np
 
 from cdynamo.polyfills.numpy_complex_pairs import (
@@ -65,7 +67,14 @@ def divide(a, b):
 
 @_rule(np.reciprocal)
 def reciprocal(z):
-    return divide(1.0, z)
+    """As division by R. L. Smith's, but zero is no case of its own."""
+    pairs = pairs_of(z)
+    real, imag = pairs[..., 0], pairs[..., 1]
+    first = np.abs(imag) <= np.abs(real)
+    great, small = np.where(first, real, imag), np.where(first, imag, real)
+    ratio = small / great
+    scale = great + small * ratio
+    return _result(np.where(first, 1.0, ratio) / scale, np.where(first, -ratio, -1.0) / scale)
 
 
 @_rule(np.power)
@@ -180,7 +189,12 @@ def sum(a, axis=None, *, keepdims=False, **options):
 
 @_rule(np.mean, method="mean")
 def mean(a, axis=None, *, keepdims=False, **options):
-    return NotImplemented if options else _reduced(a, np.mean, axis, keepdims)
+    if options:
+        return NotImplemented
+    axes = range(a.ndim) if axis is None else (axis,) if isinstance(axis, int) else axis
+    count = math.prod([a.shape[i] for i in axes])
+    # NumPy divides by a complex number.
+    return divide(_reduced(a, np.sum, axis, keepdims), count) if count else NotImplemented
 
 
 @_rule(np.cumsum, method="cumsum")

@@ -68,7 +68,7 @@ def expand_dims(a, axis):
 
 @_rule(np.squeeze, method="squeeze")
 def squeeze(a, axis=None):
-    if not isinstance(a, np.ndarray) and axis is None:
+    if axis is None and (not isinstance(a, np.ndarray) or 1 not in a.shape):
         return a
     axes = tuple([i for i in range(a.ndim) if a.shape[i] == 1]) if axis is None else _axes(axis, a)
     return _array(np.squeeze(pairs_of(a), axes))
