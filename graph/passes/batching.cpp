@@ -396,7 +396,16 @@ void Batcher::append(const Node& node) {
 std::vector<Value*> expand_batched(Builder& builder, const Graph& example, const std::vector<Value*>& inputs,
                                    size_t batched, const Sym& batch) {
   Batcher batcher(builder, batch);
-  for (size_t i = 0; i < inputs.size(); ++i) batcher.bind(example.inputs[i], inputs[i], i < batched);
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    Tensor input = wrap(builder, inputs[i]);
+    // Batches of one size may have several symbols for it.
+    if (i < batched && !(input.size(0) == batch)) {
+      std::vector<Sym> sizes = input.sizes();
+      sizes[0] = batch;
+      input = expand(input, sizes);
+    }
+    batcher.bind(example.inputs[i], input.value, i < batched);
+  }
   for (const auto& node : example.nodes) batcher.append(*node);
   std::vector<Value*> results;
   for (const Value* output : example.outputs) results.push_back(batcher.batched(output).value);
