@@ -5,13 +5,16 @@
 #include "graph/autograd/recompute.h"
 #include "graph/ops/entry.h"
 #include "graph/passes.h"
+#include "graph/strides.h"
 
 namespace cdynamo::graph {
 namespace {
 
-std::vector<TensorType> infer_variable(Graph&, const Args& args) {
+std::vector<TensorType> infer_variable(Graph& graph, const Args& args) {
   const Value* self = args.value("self");
-  return {contiguous_type(self, self->type.sizes, self->type.dtype)};
+  TensorType type = contiguous_type(self, self->type.sizes, self->type.dtype);
+  type.strides = preserved_strides(graph, self->type);
+  return {std::move(type)};
 }
 
 // A value of its own: what depends on it depends on the operand through it only.

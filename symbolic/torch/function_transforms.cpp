@@ -5,6 +5,7 @@
 
 #include "graph/op.h"
 #include "graph/ops/random.h"
+#include "graph/passes/view_step.h"
 #include "symbolic/capture/executor_state.h"
 #include "symbolic/capture/value_factories.h"
 #include "symbolic/torch/callables.h"
@@ -92,13 +93,34 @@ bool has_outer_history(Executor& ex, const Value* value, const std::vector<Value
   return false;
 }
 
-// level_result(tensor, grad_mode, variables): what is seen outside of the level with these variables.
+// The view of `from` that `view` is of the variable `of`.
+Value* same_view(Executor& ex, const Value* view, const Value* of, Value* from) {
+  if (view == of) return from;
+  graph::Node* node = view->node;
+  auto* viewed = node && !node->in_place ? std::get_if<Value*>(&node->args.at(0)) : nullptr;
+  if (!viewed || graph::viewed_operand(*view) != *viewed)
+    break_graph("CD0418", "a result that is a view of the argument");
+  std::vector<graph::Arg> args = node->args;
+  args[0] = same_view(ex, *viewed, of, from);
+  const auto place = std::ranges::find(node->results, view) - node->results.begin();
+  return append_call(ex, *node->op, {.overload = node->overload, .args = std::move(args)}).at(place);
+}
+
+// level_result(tensor, grad_mode, variables, arguments): what is seen outside of the level with these variables, which stand for
+// the arguments.
 ValuePtr level_result(Executor& ex, PyObject*, const CallArgs& args) {
   const ValuePtr& given = args.positional.at(0);
   Value* value = dynamic_cast<TensorValue*>(given.get()) ? graph_value(given) : nullptr;
-  if (!value || !value->requires_grad) return given;
+  if (!value) return given;
   std::vector<Value*> own;
   for (const ValuePtr& item : items_of(ex, args.positional.at(2))) own.push_back(float_value(item));
+  // Eager's variable is the argument, too.
+  const auto of = std::ranges::find(own, base_of(tensor_capture(ex), value));
+  if (of != own.end()) {
+    const ValuePtr argument = items_of(ex, args.positional.at(3)).at(of - own.begin());
+    return value == *of ? argument : make_tensor(ex, same_view(ex, value, *of, graph_value(argument)));
+  }
+  if (!value->requires_grad) return given;
   const bool stays = constant_object(args.positional.at(1)) == Py_True && has_outer_history(ex, value, own);
   return stays ? given : make_tensor(ex, append_call1(ex, "detach", {value}));
 }

@@ -101,6 +101,16 @@ ValuePtr stop_batch(Executor& ex, PyObject*, const CallArgs&) {
   return ex.none();
 }
 
+// place_of(tensor, among): which of these it is; None: none.
+ValuePtr place_of(Executor& ex, PyObject*, const CallArgs& args) {
+  const Value* value = graph_value(args.positional.at(0));
+  const std::vector<ValuePtr> among = items_of(ex, args.positional.at(1));
+  const auto found = std::ranges::find_if(
+      among, [&](const ValuePtr& other) { return value && graph_value(other) == value; });
+  return found == among.end() ? ex.none()
+                              : ex.constant(PyRef::steal(PyLong_FromLongLong(found - among.begin())));
+}
+
 bool is_aten(const graph::Node& node) {
   return graph::Args(node.op->parsed[node.overload], node.args).string("name").starts_with("aten::");
 }
@@ -190,6 +200,7 @@ ValuePtr leave_batch(Executor& ex, PyObject*, const CallArgs& args) {
   for (const Value* output : outputs) requires_grad.push_back(output->requires_grad);
   BackwardGraph body = take_nodes(ex.graph(), batch.first_node, batch.end_node, {batch.examples, {}, outputs},
                                   ex.state().user_call);
+  if (outputs.empty()) return make_tuple(ex, {});
   std::vector<graph::Arg> given{std::move(body.graph), batched, std::move(body.saved)};
   try_to_batch(ex, given);
   const std::vector<Value*> results =
@@ -211,6 +222,7 @@ constexpr SpecialRow kVmapRows[] = {
     {"cdynamo.polyfills.rules.enter_batch", enter_batch},
     {"cdynamo.polyfills.rules.example_of", example_of},
     {"cdynamo.polyfills.rules.example_like", example_like},
+    {"cdynamo.polyfills.rules.place_of", place_of},
     {"cdynamo.polyfills.rules.stop_batch", stop_batch},
     {"cdynamo.polyfills.rules.leave_batch", leave_batch},
 };

@@ -307,3 +307,28 @@ def test_ensembles_on_a_model_without_memory():
         assert_same(tree_leaves(cdynamo.optimize(function, fullgraph=True)(x)), tree_leaves(function(x)))
     torch.testing.assert_close(cdynamo.optimize(stacked_inside)(x), stacked_inside(x))
     assert all(parameter.device.type == "meta" for parameter in base.parameters())
+
+
+def test_results_that_are_the_batch():
+    x = torch.arange(6.0).view(2, 3)
+    for function in (
+        lambda x: vmap(lambda r: r)(x),
+        lambda x: vmap(lambda r: (r, r.sin()), out_dims=(1, 0))(x)[0],
+        lambda x: vmap(lambda r: r, chunk_size=1)(x),
+        lambda x: vmap(lambda a, b: (b, a * b))(x, x + 1)[0],
+    ):
+        ours, theirs = x.clone(), x.clone()
+        got, wanted = cdynamo.optimize(function, fullgraph=True)(ours), function(theirs)
+        assert got.stride() == wanted.stride()
+        got.mul_(2), wanted.mul_(2)
+        assert torch.equal(got, wanted) and torch.equal(ours, theirs)
+
+
+def test_reductions_of_two_batches_whose_size_changes():
+    def totals(x, y):
+        return vmap(lambda a, b: (a.sum(0), b.sum(0)))(x, y)
+
+    compiled = cdynamo.optimize(totals, fullgraph=True)
+    for size in (2, 5, 7):
+        x, y = torch.randn(size, 3, 4), torch.randn(size, 3, 4)
+        assert_same(tree_leaves(compiled(x, y)), tree_leaves(totals(x, y)))

@@ -184,3 +184,41 @@ def test_what_linearize_leaves_to_eager():
     for run in (wrong, cdynamo.optimize(wrong)):
         with pytest.raises(RuntimeError, match="doesn't match the shape"):
             run(x)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x, y: func.grad(lambda a: (product(a, y), a), has_aux=True)(x)[1],
+        lambda x, y: func.grad(lambda a: (product(a, y), {"row": a.t()[0]}), has_aux=True)(x)[1]["row"],
+        lambda x, y: func.grad(lambda a: (product(a, y), a.unbind(1)[1]), has_aux=True)(x)[1],
+        lambda x, y: func.grad(lambda a: (product(a, y), a.contiguous()), has_aux=True)(x.t())[1],
+        lambda x, y: func.vjp(lambda a: a, x)[0],
+        lambda x, y: func.vjp(lambda a, b: (b.t(), a), y, x)[0][0],
+        lambda x, y: func.vjp(lambda a: (a.sin(), a), x, has_aux=True)[2],
+        lambda x, y: func.jvp(lambda a: a, (x,), (y,))[0],
+        lambda x, y: func.jvp(lambda a: a.view(-1), (x,), (y,))[0],
+        lambda x, y: func.jvp(lambda a: (a.sin(), a), (x,), (y,), has_aux=True)[2],
+        lambda x, y: func.jacrev(lambda a: (a.sin(), (a, a * 2)), has_aux=True)(x)[1][0],
+        lambda x, y: func.jacrev(lambda a, b: (a.sin(), b), has_aux=True)(y, x)[1],
+        lambda x, y: func.jacfwd(lambda a: (a.sin(), a), has_aux=True)(x)[1],
+        lambda x, y: func.vmap(lambda a, b: (b.sin(), a))(x, y)[1],
+        lambda x, y: func.vmap(func.grad(lambda a: (a.sin().sum(), a), has_aux=True))(x)[1],
+    ],
+)
+def test_results_that_are_arguments(function):
+    """Or views of them, which what is written to a result shows."""
+
+    def writes(x, y):
+        result = function(x, y)
+        same = result is x
+        result.mul_(3)
+        return result, x * y, same
+
+    wanted, got = [], []
+    for run, results in ((writes, wanted), (cdynamo.optimize(writes), got)):
+        x, y = torch.arange(9.0).view(3, 3), torch.ones(3, 3)
+        results += [*run(x, y), x]
+    assert got[2] == wanted[2] and got[0].stride() == wanted[0].stride()
+    for i in (0, 1, 3):
+        assert torch.equal(got[i], wanted[i])

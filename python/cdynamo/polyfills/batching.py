@@ -13,8 +13,10 @@ from cdynamo.polyfills.rules import (
     graph_position,
     leave_batch,
     level_gradients,
+    level_result,
     level_variable,
     not_captured,
+    place_of,
     refuse_draws,
     stays_inside,
     stop_batch,
@@ -56,10 +58,16 @@ def _map_batch(func, leaves, are_batches, spec, out_dims, kwargs):
         not_captured("vmap of a function that gives something else than tensors")
     stop_batch()
     tensors = tuple([leaf for leaf, is_batch in zip(leaves, are_batches) if is_batch])
-    results = leave_batch(tensors, tuple(result), True)
+    examples = [leaf for leaf, is_batch in zip(given, are_batches) if is_batch]
+    places = [place_of(leaf, examples) for leaf in result]
+    found = iter(leave_batch(tensors, tuple([leaf for leaf, place in zip(result, places) if place is None]), True))
     if None in dims:
         not_captured("vmap with such out_dims")
-    return [leaf if dim == 0 else leaf.movedim(0, dim) for leaf, dim in zip(results, dims)], dims, out_spec
+    results = []
+    for place, dim in zip(places, dims):
+        leaf = next(found) if place is None else tensors[place]
+        results.append(leaf if dim == 0 else leaf.movedim(0, dim))
+    return results, dims, out_spec
 
 
 def _spread(dims, tree):
@@ -78,7 +86,7 @@ def _spread(dims, tree):
 def _batch_first(leaf, dim):
     if not isinstance(leaf, torch.Tensor) or not isinstance(dim, int) or not -leaf.dim() <= dim < leaf.dim():
         not_captured("vmap over such a dim")
-    batch = leaf if dim == 0 else leaf.movedim(dim, 0)
+    batch = leaf if dim % leaf.dim() == 0 else leaf.movedim(dim, 0)
     # What is computed of it is in the order of its memory.
     within = [size * stride for size, stride in zip(batch.shape[1:], batch.stride()[1:])]
     if batch.shape[0] == 0 or any(batch.stride(0) < extent for extent in within):
@@ -136,8 +144,21 @@ def func_jvp(func, primals, tangents, *, strict=False, has_aux=False):
         outputs = [_tensor_of(leaf, "jvp of what is no tensor of floats") for leaf in _leaves(output)]
         pushed = iter(_push_forward(outputs, variables, tuple(moving), level))
     tangent = _map(lambda _: next(pushed), output)
-    seen = _seen_outside(output, grad_mode, variables), _seen_outside(tangent, grad_mode, variables)
-    return (*seen, _seen_outside(aux, grad_mode, variables)) if has_aux else seen
+    arguments = tuple(_leaves(primals))
+    output, aux = [
+        _primal_of(_seen_outside(tree, grad_mode, variables, arguments), arguments) for tree in (output, aux)
+    ]
+    seen = output, _seen_outside(tangent, grad_mode, variables)
+    return (*seen, aux) if has_aux else seen
+
+
+def _primal_of(tree, arguments):
+    """An argument that is given back is a view of itself."""
+
+    def primal(leaf):
+        return leaf if place_of(leaf, arguments) is None else leaf.view_as(leaf)
+
+    return _map(primal, tree)
 
 
 def func_linearize(func, *primals):
@@ -174,10 +195,28 @@ def _checked(argnums):
         not_captured("a Jacobian with respect to such arguments")
 
 
-def _aux_of(aux, batches):
-    """`aux`, which was computed in a batch and does not vary there."""
-    batches = iter(batches)
-    return _map(lambda _: next(batches)[0].clone(), aux)
+def _given_back(aux, variables, args, places):
+    """By leaf of `aux`, the argument that it is, or None."""
+    own = _leaves([args[place] for place in places])
+    others = [leaf for leaf in pytree.tree_leaves(args) if isinstance(leaf, torch.Tensor)]
+    found = [place_of(leaf, variables) for leaf in _leaves(aux)]
+    beside = [place_of(leaf, others) for leaf in _leaves(aux)]
+    return [own[i] if i is not None else others[j] if j is not None else None for i, j in zip(found, beside)]
+
+
+def _computed(aux, given):
+    return [leaf for leaf, argument in zip(_leaves(aux), given) if argument is None]
+
+
+def _aux_of(aux, given, batches, seen):
+    """`aux`, of which what is not given was computed in a batch and does not vary there; `seen`: as it is outside."""
+    given, batches = iter(given), iter(batches)
+
+    def leaf_of(_):
+        argument = next(given)
+        return seen(next(batches)[0].clone()) if argument is None else argument
+
+    return _map(leaf_of, aux)
 
 
 def _places(argnums, args):
@@ -224,13 +263,14 @@ def jacrev_call(func, argnums, has_aux, chunk_size, *args):
         gradients = level_gradients((seen,), (example_like(seen),), variables)
     stop_batch()
     counts, shapes = [leaf.numel() for leaf in outputs], [tuple(leaf.shape) for leaf in outputs]
-    found = leave_batch((_basis(seen),), (*gradients, *_leaves(aux)), False)
+    beside = _given_back(aux, variables, args, places)
+    found = leave_batch((_basis(seen),), (*gradients, *_computed(aux, beside)), False)
     rows = [row.split(counts) for row in found[: len(gradients)]]
-    aux = _aux_of(aux, found[len(gradients) :])
+    aux = _aux_of(aux, beside, found[len(gradients) :], lambda leaf: level_result(leaf, grad_mode, variables, ()))
     numbers = iter(range(len(outputs)))
     found = _map(lambda _: _jacobian(rows, next(numbers), shapes, args, places, argnums), output)
     found = _seen_outside(found, grad_mode, variables)
-    return (found, _seen_outside(aux, grad_mode, variables)) if has_aux else found
+    return (found, aux) if has_aux else found
 
 
 def _jacobian(rows, number, shapes, args, places, argnums):
@@ -264,11 +304,14 @@ def jacfwd_call(func, argnums, has_aux, randomness, *args):
             not_captured("a Jacobian of nothing")
         pushed = _push_forward(outputs, variables, (example_like(variables[0]),))
     stop_batch()
-    found = leave_batch((_basis(of),), (*pushed, *_leaves(aux)), False)
-    columns, aux = iter(found[: len(pushed)]), _aux_of(aux, found[len(pushed) :])
+    beside = _given_back(aux, variables, args, places)
+    found = leave_batch((_basis(of),), (*pushed, *_computed(aux, beside)), False)
+    columns = iter(found[: len(pushed)])
+    beside = [argument if argument is None else argument.view_as(argument) for argument in beside]
+    aux = _aux_of(aux, beside, found[len(pushed) :], lambda leaf: level_result(leaf, grad_mode, variables, ()))
     found = _map(lambda leaf: next(columns).movedim(0, -1).reshape(*leaf.shape, *of.shape), output)
     found = _seen_outside(found, grad_mode, variables)
-    return (found, _seen_outside(aux, grad_mode, variables)) if has_aux else found
+    return (found, aux) if has_aux else found
 
 
 def func_hessian(func, argnums=0):

@@ -32,8 +32,12 @@ def _gradient_tree(like, gradients):
     return _map(lambda _: next(gradients), like)
 
 
-def _seen_outside(tree, grad_mode, variables):
-    return _map(lambda leaf: level_result(leaf, grad_mode, variables) if isinstance(leaf, torch.Tensor) else leaf, tree)
+def _seen_outside(tree, grad_mode, variables, arguments=()):
+    """`arguments`: what the variables stand for, where the tree may hold these."""
+    return _map(
+        lambda leaf: level_result(leaf, grad_mode, variables, arguments) if isinstance(leaf, torch.Tensor) else leaf,
+        tree,
+    )
 
 
 def func_grad_and_value(func, argnums, has_aux, args, kwargs):
@@ -42,7 +46,7 @@ def func_grad_and_value(func, argnums, has_aux, args, kwargs):
     places = [place + len(args) if place < 0 else place for place in places]
     if len(set(places)) != len(places) or not all(0 <= place < len(args) for place in places):
         not_captured("a derivative with respect to such arguments")
-    args = list(args)
+    args, arguments = list(args), tuple(_leaves([args[place] for place in places]))
     for place in places:
         args[place] = _map(_variable, args[place])
     chosen = tuple([args[place] for place in places])
@@ -57,9 +61,9 @@ def func_grad_and_value(func, argnums, has_aux, args, kwargs):
         variables = tuple(_leaves(chosen))
         gradients = level_gradients((output,), None, variables, level)
     found = _seen_outside(_gradient_tree(chosen, iter(gradients)), grad_mode, variables)
-    value = _seen_outside(output, grad_mode, variables)
+    value = _seen_outside(output, grad_mode, variables, arguments)
     found = found if isinstance(argnums, tuple) else found[0]
-    return (found, (value, _seen_outside(aux, grad_mode, variables))) if has_aux else (found, value)
+    return (found, (value, _seen_outside(aux, grad_mode, variables, arguments))) if has_aux else (found, value)
 
 
 def func_grad(func, argnums, has_aux, args, kwargs):
@@ -70,7 +74,7 @@ def func_grad(func, argnums, has_aux, args, kwargs):
 def func_vjp(func, *primals, has_aux=False):
     grad_mode = torch.is_grad_enabled()
     level = stays_inside("the function that torch.func.vjp gives")
-    given = _map(_variable, primals)
+    given, arguments = _map(_variable, primals), tuple(_leaves(primals))
     variables = tuple(_leaves(given))
     with torch.enable_grad():
         output, aux = func(*given), None
@@ -85,5 +89,5 @@ def func_vjp(func, *primals, has_aux=False):
             gradients = level_gradients(tuple(outputs), tuple(_leaves(grad_outputs)), variables, level)
         return _seen_outside(_gradient_tree(given, iter(gradients)), grad_mode, variables)
 
-    value = _seen_outside(output, grad_mode, variables)
-    return (value, vjp, _seen_outside(aux, grad_mode, variables)) if has_aux else (value, vjp)
+    value = _seen_outside(output, grad_mode, variables, arguments)
+    return (value, vjp, _seen_outside(aux, grad_mode, variables, arguments)) if has_aux else (value, vjp)

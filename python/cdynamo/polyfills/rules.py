@@ -136,8 +136,8 @@ def level_gradients(outputs, grad_outputs, variables, token=None):
     raise AssertionError
 
 
-def level_result(value, grad_mode, variables):
-    """What a level with these variables gives, as it is seen outside of it."""
+def level_result(value, grad_mode, variables, arguments):
+    """What a level gives, as it is seen outside of it; its variables stand for these arguments."""
     raise AssertionError
 
 
@@ -158,6 +158,11 @@ def example_of(tensor):
 
 def example_like(tensor):
     """One example of a batch of such tensors, which is made after stop_batch()."""
+    raise AssertionError
+
+
+def place_of(tensor, among):
+    """Which of these tensors it is; None: none."""
     raise AssertionError
 
 
