@@ -28,9 +28,14 @@ bool is_plain(PyTypeObject* type) {
   return false;
 }
 
-// The object of a value that every call has: null for what is symbolic, made during capture, or a tensor.
+// The object of a value that every call has: null for what is symbolic, made during capture, or a tensor. What another cache holds
+// is guarded to be the same.
 PyRef known_object(Executor& ex, const ValuePtr& value) {
   if (auto constant = value->as_constant()) return *constant;
+  if (value->source && value->source->kind == SourceKind::kHeld && value->real_object()) {
+    add_guard(ex, GuardKind::kIdentity, value->source, value->real_object());
+    return PyRef::borrow(value->real_object());
+  }
   if (value->source && value->source->kind == SourceKind::kConstant && value->real_object())
     return PyRef::borrow(value->real_object());
   if (auto* tuple = tuple_in(value); tuple && value->type() == &PyTuple_Type) {
