@@ -8,6 +8,7 @@
 #include "symbolic/capture/value_factories.h"
 #include "symbolic/interop/attributes.h"
 #include "symbolic/interop/complex_access.h"
+#include "symbolic/interop/loaded_object.h"
 #include "symbolic/interop/numpy_access.h"
 #include "symbolic/interop/python_side.h"
 #include "symbolic/numpy/callables.h"
@@ -30,12 +31,33 @@ using graph::Value;
 
 namespace {
 
+// The distance of the elements of an array that is row-major but for gaps between these, as the columns of a table are; else 1.
+int64_t gap_of(const TensorInfo& info) {
+  const int rank = info.view.rank;
+  const int64_t gap = rank > 0 ? info.view.strides[rank - 1] : 1;
+  int64_t stride = gap;
+  for (int d = rank - 1; d >= 0; stride *= info.view.sizes[d--])
+    if (info.view.strides[d] != stride || info.view.sizes[d] == 0) return 1;
+  return std::max<int64_t>(gap, 1);
+}
+
 // An array that NumPy has just made from constants.
 ValuePtr embed(Executor& ex, PyRef array) {
   TensorInfo info;
   if (!read_tensor(array.get(), &info) || info.kind != TensorKind::kNumpy || !info.obstacle.empty())
     break_graph("CD0502", info.obstacle.empty() ? "something that is no array" : info.obstacle);
-  const ValuePtr made = numpy_array_value(ex, embed_constant(ex, array.get(), make_array_input));
+  Value* value;
+  if (const int64_t gap = gap_of(info); gap > 1) {
+    const PyRef column =
+        checked(PyObject_CallFunction(library_object("numpy", "expand_dims"), "Oi", array.get(), -1));
+    const PyRef table = checked(PyObject_CallFunction(library_object("numpy", "repeat"), "OLi", column.get(),
+                                                      static_cast<long long>(gap), -1));
+    value = append_call1(
+        ex, "select", {embed_constant(ex, table.get(), make_array_input), Sym(int64_t{-1}), Sym(int64_t{0})});
+  } else {
+    value = embed_constant(ex, array.get(), make_array_input);
+  }
+  const ValuePtr made = numpy_array_value(ex, value);
   static_cast<NumpyValue&>(*made).note_content(std::move(array));
   return made;
 }

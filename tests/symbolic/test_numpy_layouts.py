@@ -306,3 +306,18 @@ def test_writes_through_expand_dims():
         ours, theirs = array.copy(order="K"), array.copy(order="K")
         np.testing.assert_array_equal(cdynamo.optimize(f)(ours), f(theirs))
         np.testing.assert_array_equal(ours, theirs)
+
+
+def test_places_of_known_numbers_lie_as_numpys():
+    """The columns of one table."""
+
+    def f():
+        return (
+            *np.unravel_index([22, 41, 37], (7, 6)),
+            *np.unravel_index([[22, 41]], (7, 6, 2)),
+            *np.unravel_index(22, (7, 6)),
+        )
+
+    for got, expected in zip(cdynamo.optimize(f)(), f(), strict=True):
+        assert type(got) is type(expected) and got.strides == expected.strides
+        np.testing.assert_array_equal(got, expected)
