@@ -75,6 +75,10 @@ Bounds bounds_of(const Args& args) {
   const char *low = named ? "a_min" : "min", *high = named ? "a_max" : "max";
   return {args[low], args[high], args.has(low), args.has(high)};
 }
+bool is_number(const Arg& bound) {
+  const auto* number = std::get_if<double>(&bound);
+  return number ? !std::isnan(*number) : std::holds_alternative<Sym>(bound);
+}
 // One ufunc of three operands: they are promoted together, and a number for an array is one of its own dtype.
 std::vector<Value*> clip_body(Builder& b, const Args& args) {
   Tensor a = numpy_array(b, args, "a");
@@ -84,8 +88,14 @@ std::vector<Value*> clip_body(Builder& b, const Args& args) {
   if (bounds.has_low) operands.push_back(promoted_operand(bounds.low));
   if (bounds.has_high) operands.push_back(promoted_operand(bounds.high));
   Tensor x = cast(a, result_type(b.graph().framework, b.graph().default_float(), operands));
-  if (bounds.has_low) x = maximum(x, Operand(bounds.low, &b));
-  if (bounds.has_high) x = minimum(x, Operand(bounds.high, &b));
+  const Operand low(bounds.low, &b), high(bounds.high, &b);
+  // Between two numbers a zero keeps its sign.
+  if (is_float(x.dtype()) && is_number(bounds.low) && is_number(bounds.high)) {
+    x = where(lt(x, low), low, x);
+    return one(where(gt(x, high), high, x));
+  }
+  if (bounds.has_low) x = maximum(x, low);
+  if (bounds.has_high) x = minimum(x, high);
   return one(x);
 }
 void clip_order(Graph& graph, const Args& args, std::vector<TensorType>& results) {

@@ -54,6 +54,7 @@ template <bool with_root>
 std::vector<Value*> var_body(Builder& b, const Args& args) {
   Tensor a = numpy_array(b, args, "a");
   const DType dtype = moment_dtype(args, a.dtype());
+  if (with_root && !is_float(dtype)) throw Unsupported("numpy: a standard deviation of integers");
   Tensor x = cast(a, runtime::compute_type(dtype));
   const Dims dims = moment_axes(args, a.rank());
   Tensor difference = x - mean(x, dims, true);

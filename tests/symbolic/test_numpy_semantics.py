@@ -665,3 +665,33 @@ def test_array_split_counts_the_items_of_a_list():
 
     for given in ([[1, 2, 3]], [[1, 2], [3, 4], [5, 6]], np.arange(6).reshape(2, 3)):
         assert cdynamo.optimize(parts)(given) == parts(given)
+
+
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8"])
+def test_clip_between_numbers_keeps_the_sign_of_zero(dtype):
+    def program(x):
+        return (
+            np.clip(x, 0, 1),
+            x.clip(-1.0, 0.0),
+            np.clip(x, -0.0, 0.0),
+            np.clip(x, 2, 1),
+            np.clip(x, np.nan, 1),
+            x.clip(0, np.inf),
+        )
+
+    x = np.array([-0.0, 0.0, 0.5, 1.0, -3.0, np.nan, np.inf, -np.inf] * 5, dtype)
+    for got, expected in zip(cdynamo.optimize(program, fullgraph=True)(x), program(x), strict=True):
+        assert got.dtype == expected.dtype
+        np.testing.assert_array_equal(got, expected)
+        known = ~np.isnan(expected)
+        np.testing.assert_array_equal(np.signbit(got)[known], np.signbit(expected)[known])
+
+
+def test_a_standard_deviation_in_integers_is_left_to_numpy():
+    def rows(x):
+        return np.std(x, axis=0, dtype=int)
+
+    for run in (rows, cdynamo.optimize(rows)):
+        with pytest.raises(TypeError, match="Cannot cast ufunc 'sqrt' output"):
+            run(np.arange(6.0).reshape(2, 3))
+    assert cdynamo.optimize(lambda x: np.std(x, dtype=int))(np.arange(6.0)) == 1
