@@ -421,13 +421,14 @@ std::vector<OpDef> special_functions() {
          .schemas = {"heaviside(Tensor self, Tensor values) -> Tensor"},
          .promotion = Promotion::kSame,
          .scalar = heaviside_scalar,
-         .differentiable = false},
+         .derivative = [](Derivative&) { throw Unsupported("a derivative that eager refuses"); }},
         {.name = "nan_to_num",
          .family = Family::kPointwise,
          .schemas =
              {"nan_to_num(Tensor self, float? nan=None, float? posinf=None, float? neginf=None) -> Tensor"},
          .scalar = nan_to_num_scalar,
-         .derivative = CDYNAMO_DERIVATIVE(d.set(0, where(apply("isfinite", {d.operand(0)}), d.grad(), 0.0)))},
+         .derivative = CDYNAMO_DERIVATIVE(
+             d.set(0, d.grad() * cast(apply("isfinite", {d.operand(0)}), d.grad().dtype())))},
   };
 }
 

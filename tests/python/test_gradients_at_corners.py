@@ -227,3 +227,30 @@ def test_second_derivatives_of_a_product_with_zeros(numbers):
 
     for ours, eager in zip(derivatives(cdynamo.optimize(torch.Tensor.prod)), derivatives(torch.Tensor.prod)):
         torch.testing.assert_close(ours, eager)
+
+
+@pytest.mark.native
+def test_forward_mode_where_nothing_is_finite():
+    def tangent(x, v):
+        return torch.func.jvp(lambda a: torch.nan_to_num(a / 0.0), (x,), (v,))[1]
+
+    x = torch.tensor([1.0, -2.0, 0.0])
+    torch.testing.assert_close(cdynamo.optimize(tangent)(x, x + 1), tangent(x, x + 1), equal_nan=True)
+
+
+def test_a_derivative_that_eager_refuses():
+    def loss(x):
+        return (torch.heaviside(x, torch.tensor(1.0)) * x).sum()
+
+    def inside(x):
+        return torch.func.grad(loss)(x)
+
+    for run in (loss, cdynamo.optimize(loss)):
+        value = run(torch.tensor([1.0, -1.0], requires_grad=True))
+        assert value.item() == 1
+        with pytest.raises(RuntimeError, match="heaviside is not implemented"):
+            value.backward()
+    for run in (inside, cdynamo.optimize(inside)):
+        with pytest.raises(RuntimeError, match="heaviside is not implemented"):
+            run(torch.ones(2))
+    assert cdynamo.optimize(loss)(torch.ones(2)) == 2
