@@ -3,6 +3,7 @@
 
 #include "symbolic/capture/value_factories.h"
 #include "symbolic/frames/frame.h"
+#include "symbolic/values/dict.h"
 #include "symbolic/values/iterator.h"
 #include "symbolic/values/length_hint.h"
 #include "symbolic/values/operand_checks.h"
@@ -78,10 +79,18 @@ void dict_merge(Executor& ex, SymbolicFrame& frame, const Instruction& in) {
   ValuePtr mapping = frame.pop();
   ValuePtr target = frame.peek(in.arg);
   require_mapping_argument(ex, frame.callable(in.arg + 2), mapping);
-  for (const ValuePtr& key : items_of(ex, call_method(ex, mapping, "keys"))) {
+  const auto put = [&](const ValuePtr& key, const auto& value_of) {
     if (target->contains(ex, key)) break_graph("CD0100", "a function that gets a keyword twice");
-    target->set_item(ex, key, mapping->get_item(ex, key));
+    target->set_item(ex, key, value_of());
+  };
+  if (dict_in(mapping)) {
+    const auto given = new_dict();
+    update_dict(ex, *given, positional({mapping}));
+    for (const DictValue::Entry& entry : given->entries(ex)) put(entry.key, [&] { return entry.value; });
+    return;
   }
+  for (const ValuePtr& key : items_of(ex, call_method(ex, mapping, "keys")))
+    put(key, [&] { return mapping->get_item(ex, key); });
 }
 
 // ---- unpacking

@@ -4,6 +4,7 @@
 #include "symbolic/capture/value_factories.h"
 #include "symbolic/frames/frame.h"
 #include "symbolic/values/class_value.h"
+#include "symbolic/values/user_object.h"
 #include "symbolic/values/value_tools.h"
 
 namespace cdynamo::symbolic {
@@ -22,6 +23,15 @@ void match_by_flag(Executor& ex, SymbolicFrame& frame, const Instruction&) {
   frame.push(ex.constant_bool(matches));
 }
 
+// match_keys in Python/ceval.c: an instance is asked by its get. Null: the subject has no such key.
+ValuePtr value_or_null(Executor& ex, const ValuePtr& subject, const ValuePtr& key) {
+  if (!dynamic_cast<UserObjectValue*>(subject.get()))
+    return subject->contains(ex, key) ? subject->get_item(ex, key) : nullptr;
+  const ValuePtr none = UserObjectValue::make(&PyBaseObject_Type, nullptr);
+  const ValuePtr value = call_method(ex, subject, "get", {key, none});
+  return value == none ? nullptr : value;
+}
+
 // (subject, keys -- subject, keys, values or None)
 void match_keys(Executor& ex, SymbolicFrame& frame, const Instruction&) {
   ValuePtr subject = frame.peek(2);
@@ -32,11 +42,9 @@ void match_keys(Executor& ex, SymbolicFrame& frame, const Instruction&) {
     if (!known || PySet_Contains(seen.get(), known.get()) != 0)
       break_graph("CD0004", "a mapping pattern that Python refuses");
     if (PySet_Add(seen.get(), known.get()) < 0) throw PythonError{};
-    if (!subject->contains(ex, key)) {
-      frame.push(ex.none());
-      return;
-    }
-    values.push_back(subject->get_item(ex, key));
+    ValuePtr value = value_or_null(ex, subject, key);
+    if (!value) return frame.push(ex.none());
+    values.push_back(std::move(value));
   }
   frame.push(make_tuple(ex, std::move(values)));
 }

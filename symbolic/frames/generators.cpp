@@ -337,8 +337,13 @@ ValuePtr send_to_iterator(Executor& ex, const ValuePtr& iterator, const ValuePtr
     if (!yielded) *returned = generator->returned(ex);
     return yielded;
   }
+  // What its __next__ raises at the end says what it has returned.
+  auto* object = is_none(value) ? dynamic_cast<UserObjectValue*>(iterator.get()) : nullptr;
+  const ValuePtr method = object ? object->special(ex, "__next__", true) : nullptr;
   try {
-    ValuePtr yielded = is_none(value) ? iterator->next(ex) : call_method(ex, iterator, "send", {value});
+    ValuePtr yielded = method           ? method->call(ex, {})
+                       : is_none(value) ? iterator->next(ex)
+                                        : call_method(ex, iterator, "send", {value});
     if (!yielded) *returned = ex.none();
     return yielded;
   } catch (const PythonRaise& raised) {

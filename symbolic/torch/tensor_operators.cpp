@@ -5,6 +5,7 @@
 #include "symbolic/torch/function_modes.h"
 #include "symbolic/torch/tensor.h"
 #include "symbolic/values/constant.h"
+#include "symbolic/values/operand_checks.h"
 #include "symbolic/values/sym_int.h"
 #include "symbolic/values/value_tools.h"
 
@@ -85,14 +86,16 @@ CallArgs operands(std::vector<ValuePtr> values) {
 
 }  // namespace
 
-ValuePtr TensorValue::binary(Executor& ex, int nb_op, const ValuePtr& other, bool reflected) {
+ValuePtr TensorValue::binary(Executor& ex, int nb_op, const ValuePtr& given, bool reflected) {
   bool in_place = false;
   const OperatorRow* row = find_row(nb_op, &in_place);
   if (!row || (in_place && reflected)) return nullptr;
   ValuePtr self = shared_from_this();
-  std::vector<ValuePtr> as_written = reflected ? std::vector{other, self} : std::vector{self, other};
+  const ValuePtr other = plain_number(given);
+  std::vector<ValuePtr> as_written = reflected ? std::vector{given, self} : std::vector{self, given};
   if (is_operand(other) || is_complex_number(other))
     if (ValuePtr through = operate_through_mode(ex, row->function, as_written)) return through;
+  (reflected ? as_written[0] : as_written[1]) = other;
   if (is_complex_number(other)) return complex_operator(ex, nb_op, as_written[0], as_written[1]);
   if (!is_operand(other)) return not_implemented(other, in_place);
   return recorded_call(ex, "call_function", operator_function(row->function), operands(as_written),
@@ -106,9 +109,10 @@ ValuePtr TensorValue::binary(Executor& ex, int nb_op, const ValuePtr& other, boo
                        });
 }
 
-ValuePtr TensorValue::compare(Executor& ex, int py_op, const ValuePtr& other) {
+ValuePtr TensorValue::compare(Executor& ex, int py_op, const ValuePtr& given) {
   static constexpr const char* kOps[] = {"lt", "le", "eq", "ne", "gt", "ge"};  // Py_LT ... Py_GE
-  if (ValuePtr through = operate_through_mode(ex, kOps[py_op], {shared_from_this(), other})) return through;
+  if (ValuePtr through = operate_through_mode(ex, kOps[py_op], {shared_from_this(), given})) return through;
+  const ValuePtr other = plain_number(given);
   if (is_numpy_array(other)) break_graph("CD0409", "a comparison of a tensor and an array");
   if (is_complex_number(other)) break_graph("CD0401", "a comparison with " + other->describe());
   ValuePtr self = shared_from_this();

@@ -10,6 +10,7 @@
 #include "symbolic/values/class_value.h"
 #include "symbolic/values/class_writes.h"
 #include "symbolic/values/constant.h"
+#include "symbolic/values/deque.h"
 #include "symbolic/values/dict.h"
 #include "symbolic/values/sequence.h"
 #include "symbolic/values/set.h"
@@ -329,6 +330,13 @@ ValuePtr call_method_descriptor(Executor& ex, PyObject* descriptor, const ValueP
     ValuePtr result = storage->get_attribute(ex, header->d_name)->call(ex, args);
     if (result != storage) return result;
     // frozenset's copy() of a subclass gives a frozenset.
+    // These name the class.
+    const bool is_other_dict = dict_in(storage) && storage->type() != &PyDict_Type;
+    if (name == "__repr__" && (set_in(storage) || deque_in(storage) || is_other_dict))
+      break_graph("CD0215", "text of " + self->describe());
+    // Without a format int's, float's and str's give the text of the instance.
+    if (name == "__format__" && PyUnicode_GET_LENGTH(string_argument(ex, args.positional[0]).get()) == 0)
+      return to_string(ex, self, false);
     const bool is_frozen = storage->type() == &PyFrozenSet_Type;
     return is_frozen ? set_from(ex, storage, &PyFrozenSet_Type) : self;
   }

@@ -222,37 +222,44 @@ ValuePtr round_value(Executor& ex, const CallArgs& args) {
   return bound[1] ? call_method(ex, bound[0], "__round__", {bound[1]})
                   : call_method(ex, bound[0], "__round__");
 }
-// An instance of a class that extends no builtin one; null: it is something else.
-UserObjectValue* plain_object(const ValuePtr& value) {
-  return builtin_storage(value) ? nullptr : dynamic_cast<UserObjectValue*>(value.get());
+// What an operand's method of Python's gives for divmod; null: it has none, or does not know the other one.
+ValuePtr asked_for_divmod(Executor& ex, const ValuePtr& value, const char* name, const ValuePtr& other) {
+  auto* object = dynamic_cast<UserObjectValue*>(value.get());
+  const ValuePtr method = object ? object->special(ex, name, builtin_storage(value) != nullptr) : nullptr;
+  return method ? implemented(method->call(ex, positional({other}))) : nullptr;
 }
 
 bool divides_with_remainder(const ValuePtr& value) {
   const PyNumberMethods* numbers = value->type()->tp_as_number;
-  return numbers && numbers->nb_divmod;
+  const bool is_builtin = builtin_storage(value) || !dynamic_cast<UserObjectValue*>(value.get());
+  return is_builtin && numbers && numbers->nb_divmod;
 }
 
+// binary_op1 with the methods of divmod
 ValuePtr divide_with_remainder(Executor& ex, const CallArgs& args) {
   require_count(ex, "divmod", args, 2, 2);
   if (all_constants(args.positional)) return folded(ex, "divmod", args);
-  const auto& given = args.positional;
-  auto* left = plain_object(given[0]);
-  auto* right = plain_object(given[1]);
-  if (left || right) {
-    ValuePtr method = left ? left->special(ex, "__divmod__") : nullptr;
-    ValuePtr result = method ? method->call(ex, positional({given[1]})) : nullptr;
-    if (result && result->real_object() != Py_NotImplemented) return result;
-    method = right ? right->special(ex, "__rdivmod__") : nullptr;
-    result = method ? method->call(ex, positional({given[0]})) : nullptr;
-    if (result && result->real_object() != Py_NotImplemented) return result;
+  const ValuePtr &left = args.positional[0], &right = args.positional[1];
+  const bool right_first = left->type() != right->type() && PyType_IsSubtype(right->type(), left->type());
+  if (right_first)
+    if (ValuePtr result = asked_for_divmod(ex, right, "__rdivmod__", left)) return result;
+  if (ValuePtr result = asked_for_divmod(ex, left, "__divmod__", right)) return result;
+  const ValuePtr& part = builtin_storage(left);
+  const ValuePtr dividend = part ? part : left;
+  const ValuePtr divisor = is_builtin_number(dividend->type()) ? seen_by(dividend->type(), right) : right;
+  if (!right_first && dynamic_cast<UserObjectValue*>(divisor.get()))
+    if (ValuePtr result = asked_for_divmod(ex, right, "__rdivmod__", left)) return result;
+  if (!divides_with_remainder(left) || !divides_with_remainder(right)) {
+    // A tensor of PyTorch's has // and %, and no divmod.
+    if (!dynamic_cast<UserObjectValue*>(left.get()) && !dynamic_cast<UserObjectValue*>(right.get()))
+      break_graph("CD0202", "divmod");
     raise_error(ex, PyExc_TypeError,
-                absl::Substitute("unsupported operand type(s) for divmod(): '$0' and '$1'",
-                                 type_name(given[0]), type_name(given[1])));
+                absl::Substitute("unsupported operand type(s) for divmod(): '$0' and '$1'", type_name(left),
+                                 type_name(right)));
   }
-  // A tensor of PyTorch's has // and %, and no divmod.
-  if (!std::ranges::all_of(given, divides_with_remainder)) break_graph("CD0202", "divmod");
-  return new_tuple({binary_operation(ex, kNbFloorDivide, given[0], given[1]),
-                    binary_operation(ex, kNbRemainder, given[0], given[1])});
+  const ValuePtr by = plain_number(divisor);
+  return new_tuple(
+      {binary_operation(ex, kNbFloorDivide, dividend, by), binary_operation(ex, kNbRemainder, dividend, by)});
 }
 ValuePtr power(Executor& ex, const CallArgs& args) {
   auto bound = bind_arguments(ex, "pow", args, {"base", "exp", "mod?"});

@@ -131,10 +131,9 @@ ValuePtr DictValue::binary(Executor& ex, int nb_op, const ValuePtr& other, bool 
   if (nb_op != kNbOr || !other_dict) return nullptr;
   auto merged = new_dict(type());
   merged->set_default_factory(default_factory_);
-  DictValue* left = reflected ? other_dict : this;
-  DictValue* right = reflected ? this : other_dict;
-  for (DictValue* dict : {left, right})
-    for (const Entry& entry : dict->entries(ex)) merged->store(ex, entry.key, entry.value);
+  const ValuePtr left = reflected ? other : self(), right = reflected ? self() : other;
+  if (dict_in(left)->size(ex) > 0) update_dict(ex, *merged, positional({left}));  // PyDict_Copy
+  update_dict(ex, *merged, positional({right}));
   return merged;
 }
 
@@ -253,7 +252,11 @@ void DictValue::emit_effects(Executor& ex) {
   RecipePtr contents = contents_recipe(ex, entries(ex));
   if (!owner_.expired()) {
     ex.effect(base_call(ex, "clear", {}));
-    ex.effect(base_call(ex, "update", {contents}));
+    if (default_factory_) ex.effect(base_call(ex, "__init__", {default_factory_->recipe(ex)}));
+    // OrderedDict's own update calls the subclass's __setitem__.
+    if (!ordered()) ex.effect(base_call(ex, "update", {contents}));
+    for (size_t i = 0; ordered() && i < contents->items.size(); i += 2)
+      ex.effect(base_call(ex, "__setitem__", {contents->items[i], contents->items[i + 1]}));
     return;
   }
   Effect effect;

@@ -46,6 +46,11 @@ class DictValue : public SymbolicValue {
   bool changed() const { return !log_.empty() || replaced_; }
   uint64_t version() const { return version_; }  // changes when a key comes or goes
   void set_owner(std::weak_ptr<SymbolicValue> owner) { owner_ = std::move(owner); }
+  // The instance of a subclass that it is part of; of others itself.
+  ValuePtr self() {
+    ValuePtr owner = owner_.lock();
+    return owner ? owner : shared_from_this();
+  }
   // Whether what it holds is written when everything has been made: changes of a live dict, the contents of a new instance of a
   // subclass, the attributes of a new instance.
   virtual bool is_filled_later() const { return object_ ? changed() : !owner_.expired(); }

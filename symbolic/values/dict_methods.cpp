@@ -2,8 +2,11 @@
 
 #include <algorithm>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/substitute.h"
 #include "symbolic/capture/executor.h"
 #include "symbolic/values/builtin_method.h"
+#include "symbolic/values/builtins.h"
 #include "symbolic/values/dict.h"
 #include "symbolic/values/iterator.h"
 #include "symbolic/values/object_ends.h"
@@ -24,10 +27,16 @@ ValuePtr dict_get(Executor& ex, const ValuePtr& self, const CallArgs& args) {
   return bound[1] ? bound[1] : ex.none();
 }
 
+// OrderedDict's calls the methods of a subclass.
 ValuePtr set_default(Executor& ex, const ValuePtr& self, const CallArgs& args) {
   auto bound = bind_arguments(ex, "setdefault", args, {"key", "default?"});
-  if (ValuePtr value = dict_of(self).lookup(ex, bound[0])) return value;
-  ValuePtr value = bound[1] ? bound[1] : ex.none();
+  const ValuePtr value = bound[1] ? bound[1] : ex.none(), whole = dict_of(self).self();
+  if (dict_of(self).ordered() && whole.get() != &dict_of(self)) {
+    if (whole->contains(ex, bound[0])) return whole->get_item(ex, bound[0]);
+    whole->set_item(ex, bound[0], value);
+    return value;
+  }
+  if (ValuePtr there = dict_of(self).lookup(ex, bound[0])) return there;
   dict_of(self).store(ex, bound[0], value);
   return value;
 }
@@ -65,6 +74,22 @@ ValuePtr update(Executor& ex, const ValuePtr& self, const CallArgs& args) {
   return ex.none();
 }
 
+// defdict_init: the factory is None where none is given.
+ValuePtr fill_dict(Executor& ex, const ValuePtr& self, const CallArgs& args) {
+  DictValue& dict = dict_of(self);
+  if (!PyType_IsSubtype(dict.type(), default_dict_type())) return update(ex, self, args);
+  CallArgs rest = args;
+  ValuePtr factory = ex.none();
+  if (!rest.positional.empty()) {
+    factory = rest.positional.front();
+    rest.positional.erase(rest.positional.begin());
+    if (!is_none(factory)) require_callable(ex, factory, "first argument must be callable or None");
+  }
+  if (dict.real_object() && factory != dict.default_factory()) break_graph("CD0212", "defaultdict.__init__");
+  dict.set_default_factory(factory);
+  return update(ex, self, rest);
+}
+
 template <DictViewKind kind>
 ValuePtr view(Executor& ex, const ValuePtr& self, const CallArgs& args) {
   require_count(ex, "view", args, 0, 0);
@@ -76,7 +101,7 @@ ValuePtr dict_copy(Executor& ex, const ValuePtr& self, const CallArgs& args) {
   DictValue& dict = dict_of(self);
   auto copied = new_dict(dict.type());
   copied->set_default_factory(dict.default_factory());
-  for (const DictValue::Entry& entry : dict.entries(ex)) copied->store(ex, entry.key, entry.value);
+  if (dict.size(ex) > 0) update_dict(ex, *copied, positional({dict.self()}));
   return copied;
 }
 
@@ -103,7 +128,7 @@ constexpr BuiltinMethodRow kDictMethods[] = {
     {"update", update},
     {"copy", dict_copy},
     {"clear", dict_clear},
-    {"__init__", update},
+    {"__init__", fill_dict},
 };
 constexpr BuiltinMethodRow kOrderedMethods[] = {{"move_to_end", move_to_end}};
 
@@ -118,43 +143,63 @@ ValuePtr find_dict_method(Executor& ex, const ValuePtr& self, PyObject* name) {
   return nullptr;
 }
 
-// dict_merge takes another way for a subclass with an __iter__ of its own.
-static bool iterates_as_dict(Executor& ex, const ValuePtr& mapping) {
+// Whether dict_merge, or OrderedDict's update, takes the entries of a dict past the methods of its class. A subclass of dict with an
+// __iter__ of its own is asked, and so is one of OrderedDict.
+static bool is_taken_whole(Executor& ex, const ValuePtr& mapping, bool into_ordered) {
   auto* object = dynamic_cast<UserObjectValue*>(mapping.get());
-  return !object || !object->special(ex, "__iter__", true);
+  if (!object) return true;
+  if (into_ordered || dict_in(mapping)->ordered())
+    return !object->special(ex, "keys", true) && !object->special(ex, "__getitem__", true);
+  return !object->special(ex, "__iter__", true);
 }
 
-// dict_update_common: a mapping has keys().
+namespace {
+
+// PyDict_MergeFromSeq2, and mutablemapping_add_pairs (Objects/odictobject.c) in its own words.
+std::pair<ValuePtr, ValuePtr> pair_of(Executor& ex, const ValuePtr& pair, size_t position, bool ordered) {
+  const std::string element = absl::StrCat("dictionary update sequence element #", position);
+  if (!ordered && !is_iterable(pair))
+    raise_error(ex, PyExc_TypeError, absl::StrCat("cannot convert ", element, " to a sequence"));
+  const std::vector<ValuePtr> items = items_of(ex, pair);
+  if (items.size() == 2) return {items[0], items[1]};
+  if (!ordered)
+    raise_error(ex, PyExc_ValueError, absl::StrCat(element, " has length ", items.size(), "; 2 is required"));
+  constexpr const char* kFew[] = {"need more than 0 values to unpack", "need more than 1 value to unpack"};
+  raise_error(ex, PyExc_ValueError,
+              items.size() < 2 ? kFew[items.size()] : "too many values to unpack (expected 2)");
+}
+
+}  // namespace
+
+// dict_update_common, and mutablemapping_update, which calls the __setitem__ of a subclass: a mapping has keys().
 void update_dict(Executor& ex, DictValue& dict, const CallArgs& args) {
+  const bool ordered = dict.ordered();
   if (args.positional.size() > 1)
     raise_error(ex, PyExc_TypeError,
-                "update expected at most 1 argument, got " + std::to_string(args.positional.size()));
+                absl::Substitute(ordered ? "update() takes at most 1 positional argument ($0 given)"
+                                         : "update expected at most 1 argument, got $0",
+                                 args.positional.size()));
+  const ValuePtr whole = ordered ? dict.self() : nullptr;
+  const auto put = [&](const ValuePtr& key, const ValuePtr& value) {
+    whole ? whole->set_item(ex, key, value) : dict.set_item(ex, key, value);
+  };
   if (!args.positional.empty()) {
     const ValuePtr& given = args.positional[0];
-    if (DictValue* other = dict_in(given); other && iterates_as_dict(ex, given)) {
-      for (const DictValue::Entry& entry : other->entries(ex)) dict.set_item(ex, entry.key, entry.value);
+    if (DictValue* other = dict_in(given); other && is_taken_whole(ex, given, ordered)) {
+      for (const DictValue::Entry& entry : other->entries(ex)) put(entry.key, entry.value);
     } else if (ValuePtr keys = attribute_if_any(ex, given, "keys")) {
       ValuePtr iterator = iterate_value(ex, keys->call(ex, {}));
-      while (ValuePtr key = next_value(ex, iterator)) dict.set_item(ex, key, given->get_item(ex, key));
+      while (ValuePtr key = next_value(ex, iterator)) put(key, given->get_item(ex, key));
     } else {
       size_t position = 0;
       ValuePtr iterator = iterate_value(ex, given);
-      while (ValuePtr pair = next_value(ex, iterator)) {
-        if (!pair->type()->tp_iter)
-          raise_error(ex, PyExc_TypeError,
-                      "cannot convert dictionary update sequence element #" + std::to_string(position) +
-                          " to a sequence");
-        std::vector<ValuePtr> items = items_of(ex, pair);
-        if (items.size() != 2)
-          raise_error(ex, PyExc_ValueError,
-                      "dictionary update sequence element #" + std::to_string(position) + " has length " +
-                          std::to_string(items.size()) + "; 2 is required");
-        dict.set_item(ex, items[0], items[1]);
-        ++position;
+      while (ValuePtr next = next_value(ex, iterator)) {
+        const auto [key, value] = pair_of(ex, next, position++, ordered);
+        put(key, value);
       }
     }
   }
-  for (const Keyword& keyword : args.keywords) dict.set_item(ex, ex.constant(keyword.name), keyword.value);
+  for (const Keyword& keyword : args.keywords) put(ex.constant(keyword.name), keyword.value);
 }
 
 }  // namespace cdynamo::symbolic

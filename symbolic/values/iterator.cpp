@@ -61,7 +61,10 @@ bool is_filled_later(const Storage& storage) {
 
 // The item at `index`, or null where the sequence has none: it may have shrunk, or end by what it raises.
 ValuePtr item_or_end(Executor& ex, const ValuePtr& sequence, size_t index) {
-  if (auto* tuple = tuple_in(sequence)) return index < tuple->size(ex) ? tuple->item(ex, index) : nullptr;
+  auto* object = dynamic_cast<UserObjectValue*>(sequence.get());
+  const bool is_asked = object && object->special(ex, "__getitem__", true);
+  if (auto* tuple = is_asked ? nullptr : tuple_in(sequence))
+    return index < tuple->size(ex) ? tuple->item(ex, index) : nullptr;
   if (auto* list = list_in(sequence)) return index < list->size(ex) ? list->item(ex, index) : nullptr;
   if (auto* range = dynamic_cast<RangeValue*>(sequence.get()))
     return static_cast<int64_t>(index) < range->count(ex) ? range->at(ex, static_cast<int64_t>(index))
@@ -494,6 +497,9 @@ ValuePtr new_reversed_iterator(Executor& ex, const ValuePtr& sequence) {
   auto* view = dynamic_cast<DictViewValue*>(sequence.get());
   if (view || dict_in(sequence)) return std::make_shared<ReversedDictIterator>(ex, sequence, view);
   if (auto* range = dynamic_cast<RangeValue*>(sequence.get())) return range->reversed(ex)->iterate(ex);
+  // list's own __reversed__ looks at the items past what a subclass says of them.
+  if (const ValuePtr& items = builtin_storage(sequence); items && list_in(items))
+    return new_reversed_iterator(ex, items);
   const PySequenceMethods* methods = sequence->type()->tp_as_sequence;
   if (!methods || !methods->sq_item)
     raise_error(ex, PyExc_TypeError, "'" + type_name(sequence) + "' object is not reversible");

@@ -104,6 +104,29 @@ ValuePtr settled_index(Executor& ex, const ValuePtr& key) {
   return is_same ? key : make_slice(ex, start, stop, step);
 }
 
+namespace {
+// Of a builtin type of numbers the place among those that each know the ones before; 0: another type.
+int number_rank(PyTypeObject* type) {
+  int rank = 0;
+  for (PyTypeObject* known : {&PyLong_Type, &PyFloat_Type, &PyComplex_Type})
+    if (++rank; PyType_IsSubtype(type, known)) return rank;
+  return 0;
+}
+}  // namespace
+
+ValuePtr seen_by(PyTypeObject* type, const ValuePtr& operand) {
+  const ValuePtr& storage = builtin_storage(operand);
+  if (!storage || !dynamic_cast<ConstantValue*>(storage.get())) return operand;
+  const int rank = number_rank(type), other = number_rank(storage->type());
+  return rank && (!other || other > rank) ? operand : storage;
+}
+
+ValuePtr plain_number(const ValuePtr& operand) { return seen_by(&PyComplex_Type, operand); }
+
+bool is_builtin_number(PyTypeObject* type) {
+  return type == &PyBool_Type || type == &PyLong_Type || type == &PyFloat_Type || type == &PyComplex_Type;
+}
+
 void require_special(Executor& ex, const ValuePtr& value, const char* name, const char* message) {
   if (!_PyType_Lookup(value->type(), interned(name)))
     raise_error(ex, PyExc_TypeError, absl::Substitute(message, type_name(value)));

@@ -24,6 +24,12 @@ const ValuePtr& checked_iterator(Executor& ex, const ValuePtr& returned);
 void require_index(Executor& ex, const char* sequence, const ValuePtr& key);
 // The subscript with what an __index__ of the program's gives in its place: it runs before the sequence is looked at.
 ValuePtr settled_index(Executor& ex, const ValuePtr& key);
+// What the operators of a builtin type see in an operand that is an instance of a subclass: the builtin part, whatever the class adds,
+// where they know its type, as those of float know int. Otherwise the operand itself.
+ValuePtr seen_by(PyTypeObject* type, const ValuePtr& operand);
+// The number in an int or float or an instance of a subclass; other values as they are.
+ValuePtr plain_number(const ValuePtr& operand);
+bool is_builtin_number(PyTypeObject* type);
 // Raises TypeError with `message`, $0 for the name of the class, where that has no such method.
 void require_special(Executor& ex, const ValuePtr& value, const char* name, const char* message);
 

@@ -7,6 +7,8 @@
 #include "symbolic/capture/value_factories.h"
 #include "symbolic/values/attributes.h"
 #include "symbolic/values/constant.h"
+#include "symbolic/values/deque.h"
+#include "symbolic/values/operand_checks.h"
 #include "symbolic/values/value_tools.h"
 
 namespace cdynamo::symbolic {
@@ -28,7 +30,10 @@ ValuePtr plain_binary(Executor& ex, int nb_op, const ValuePtr& left, const Value
   bool reflected_first = right_first(left, right) && overloads_reflected(ex, nb_op, left, right);
   if (reflected_first)
     if (ValuePtr result = right->binary(ex, nb_op, left, true)) return result;
-  if (ValuePtr result = left->binary(ex, nb_op, right, false)) return result;
+  const bool has_method = _PyType_Lookup(left->type(), interned(number_method(nb_op, false)));
+  const bool is_number = has_method && is_builtin_number(left->type());
+  const ValuePtr seen = is_number ? seen_by(left->type(), right) : right;
+  if (ValuePtr result = left->binary(ex, nb_op, seen, false)) return result;
   return reflected_first ? nullptr : right->binary(ex, nb_op, left, true);
 }
 
@@ -60,16 +65,23 @@ ValuePtr added_by_right(Executor& ex, int nb_op, const ValuePtr& left, const Val
   return right->binary(ex, kNbAdd, left, true);
 }
 
-// A list, tuple, str or bytes and what is none: PySequence_Concat's words.
+// The builtin type whose own + the class has; null: its is another's.
+PyTypeObject* adds_as(PyTypeObject* type) {
+  PyObject* method = _PyType_Lookup(type, interned("__add__"));
+  const bool of_c = method && Py_IS_TYPE(method, &PyWrapperDescr_Type);
+  return of_c ? reinterpret_cast<PyDescrObject*>(method)->d_type : nullptr;
+}
+
+// A list, tuple, str, bytes or deque and what is none: PySequence_Concat's words.
 [[noreturn]] void raise_unsupported(Executor& ex, int nb_op, const ValuePtr& left, const ValuePtr& right) {
   const std::string of = type_name(left), other = type_name(right);
-  PyTypeObject* type = left->type();
+  PyTypeObject* type = adds_as(left->type());
   if (plain_number_operation(nb_op) == kNbAdd) {
     if (type == &PyBytes_Type)
       raise_error(ex, PyExc_TypeError, absl::Substitute("can't concat $0 to bytes", other));
-    if (type == &PyList_Type || type == &PyTuple_Type || type == &PyUnicode_Type)
+    if (type == &PyList_Type || type == &PyTuple_Type || type == &PyUnicode_Type || type == deque_type())
       raise_error(ex, PyExc_TypeError,
-                  absl::Substitute("can only concatenate $0 (not \"$1\") to $0", of, other));
+                  absl::Substitute("can only concatenate $0 (not \"$1\") to $0", _PyType_Name(type), other));
   }
   const char* symbol = nb_op == kNbPower ? "** or pow()" : number_symbol(nb_op);
   raise_error(ex, PyExc_TypeError,
@@ -95,7 +107,8 @@ ValuePtr compare_operation(Executor& ex, int py_op, const ValuePtr& left, const 
   bool reflected_first = right_first(left, right);
   if (reflected_first)
     if (ValuePtr result = right->compare(ex, kComparisons[py_op].swapped, left)) return result;
-  if (ValuePtr result = left->compare(ex, py_op, right)) return result;
+  const ValuePtr seen = is_builtin_number(left->type()) ? seen_by(left->type(), right) : right;
+  if (ValuePtr result = left->compare(ex, py_op, seen)) return result;
   if (!reflected_first)
     if (ValuePtr result = right->compare(ex, kComparisons[py_op].swapped, left)) return result;
   if (py_op == Py_EQ || py_op == Py_NE) {

@@ -165,7 +165,7 @@ ValuePtr storage_of_object(Executor& ex, PyObject* object, const SourcePtr& sour
   // Numbers and strings: the plain value is known through the object's identity.
   PyObject* plain = nullptr;
   if (PyLong_Check(object))
-    plain = PyNumber_Long(object);
+    plain = PyLong_Type.tp_as_number->nb_int(object);  // not its class's __int__
   else if (PyFloat_Check(object))
     plain = PyFloat_FromDouble(PyFloat_AS_DOUBLE(object));
   else if (PyUnicode_Check(object))

@@ -204,8 +204,10 @@ ValuePtr UserObjectValue::binary(Executor& ex, int nb_op, const ValuePtr& other,
     if (special(ex, number_method(nb_op, reflected))) break_graph("CD0209", "operator of " + describe());
     return nullptr;
   }
-  // `i += 1` of an int: a type that does not change has + alone.
-  if (plain_number_operation(nb_op) != nb_op && !special(ex, number_method(nb_op, false))) return nullptr;
+  // `i += 1` of an int: a type that does not change has + alone. A float has no &, which its operand may have.
+  const bool in_place = plain_number_operation(nb_op) != nb_op;
+  if ((in_place || is_builtin_number(storage_->type())) && !special(ex, number_method(nb_op, reflected)))
+    return nullptr;
   // OrderedDict and defaultdict make one of the subclass.
   if (dict_in(storage_) && storage_->type() != &PyDict_Type && nb_op == kNbOr)
     break_graph("CD0209", "| of " + describe());
