@@ -327,9 +327,6 @@ ValuePtr call_method_descriptor(Executor& ex, PyObject* descriptor, const ValueP
       require_count(ex, "__getitem__", args, 1, 1);
       return object->stored_item(ex, args.positional[0]);
     }
-    ValuePtr result = storage->get_attribute(ex, header->d_name)->call(ex, args);
-    if (result != storage) return result;
-    // frozenset's copy() of a subclass gives a frozenset.
     // These name the class.
     const bool is_other_dict = dict_in(storage) && storage->type() != &PyDict_Type;
     if (name == "__repr__" && (set_in(storage) || deque_in(storage) || is_other_dict))
@@ -337,6 +334,9 @@ ValuePtr call_method_descriptor(Executor& ex, PyObject* descriptor, const ValueP
     // Without a format int's, float's and str's give the text of the instance.
     if (name == "__format__" && PyUnicode_GET_LENGTH(string_argument(ex, args.positional[0]).get()) == 0)
       return to_string(ex, self, false);
+    ValuePtr result = storage->get_attribute(ex, header->d_name)->call(ex, args);
+    if (result != storage) return result;
+    // frozenset's copy() of a subclass gives a frozenset.
     const bool is_frozen = storage->type() == &PyFrozenSet_Type;
     return is_frozen ? set_from(ex, storage, &PyFrozenSet_Type) : self;
   }
