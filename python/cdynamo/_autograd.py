@@ -6,6 +6,7 @@ Their methods are C: `torch.autograd.Function` would look at each call in Python
 from __future__ import annotations
 
 import weakref
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
@@ -74,6 +75,13 @@ def history_of_leaves(result: torch.Tensor) -> torch.Tensor:
         return HistoryOfLeaves.apply(result.new_empty(0).requires_grad_(), result)
 
 
+class HooksOfOneResult(OrderedDict[int, Callable[..., Any]]):
+    """The hooks of one of a node's several results: eager does not call them where no gradient comes to it."""
+
+    def __setitem__(self, key: int, hook: Callable[..., Any]) -> None:
+        super().__setitem__(key, lambda gradient: None if gradient is None else hook(gradient))
+
+
 def make_node_class(forward: Callable[..., Any], attach_apply: Callable[[type], None]) -> Any:
     """The bound ``apply`` of a new node class.
 
@@ -84,6 +92,11 @@ def make_node_class(forward: Callable[..., Any], attach_apply: Callable[[type], 
     class CompiledFunctionBackward(torch._C._FunctionBase, FunctionCtx, _HookMixin):  # type: ignore[misc]
         clear_saved_tensors_on_access = False
         boxed_grads_call = False
+
+        def _register_hook_dict(self, tensor: torch.Tensor) -> None:
+            if len(self._input_metadata) > 1 and not tensor._backward_hooks:
+                tensor._backward_hooks = HooksOfOneResult()
+            super()._register_hook_dict(tensor)
 
     class CompiledFunction(torch._C._FunctionBase):  # type: ignore[misc]
         _backward_cls = CompiledFunctionBackward

@@ -84,12 +84,27 @@ Guard same_object_guard(PyObject* object, const SourcePtr& known, const SourcePt
   return guard;
 }
 
+// What is read from there may be assigned to at any time.
+bool is_state(const Source& source) {
+  switch (source.kind) {
+    case SourceKind::kGlobal:
+    case SourceKind::kModuleGlobal:
+    case SourceKind::kDictValueAt: return true;
+    case SourceKind::kItem:
+      return static_cast<bool>(source.key);  // lists are asked themselves, tuples stay as they are
+    case SourceKind::kAttribute:             // of a function: its code, its defaults
+      return source.base->kind != SourceKind::kConstant || !PyFunction_Check(source.base->object.get());
+    default: return false;
+  }
+}
+
 }  // namespace
 
 ValuePtr Executor::wrap(PyObject* object, SourcePtr source) {
   State& s = *state_;
   if (auto it = s.made_classes.values.find(object); it != s.made_classes.values.end()) return it->second;
   if (!source) return wrap_new(*this, object, nullptr);
+  if (!s.isolated_regions.empty() && is_state(*source) && has_no_identity(object)) asks_later(source->name());
   if (auto it = s.by_source.find(source); it != s.by_source.end()) return it->second;
   if (has_no_identity(object)) {
     ValuePtr value = wrap_python_object(*this, object, source);
@@ -186,7 +201,36 @@ void Executor::mutated(const ValuePtr& value) {
   if (state_->mutated_set.insert(value.get()).second) state_->mutated.push_back(value);
 }
 
+namespace {
+// The region that runs later, if it is the program's own code that runs; null: it is not.
+const Executor::IsolatedRegion* later_region(const Executor::State& state) {
+  const auto& regions = state.isolated_regions;
+  const auto later = std::ranges::find_if(regions, [](const auto& region) { return region.runs_later >= 0; });
+  return later == regions.end() ? nullptr : &*later;
+}
+}  // namespace
+
+void Executor::asks_later(const std::string& what) const {
+  const IsolatedRegion* region = later_region(*state_);
+  if (region && state_->request.leaves_loops && !is_in_library(state_->frame))
+    break_graph("CD0424", absl::StrCat(what, " in ", region->what));
+}
+
+void Executor::reads_later(SymbolicValue& container, bool is_live) {
+  const IsolatedRegion* region = later_region(*state_);
+  if (!region || !state_->request.leaves_loops) return;
+  if (is_live)
+    asks_later(container.describe());
+  else
+    state_->read_later.try_emplace(container.shared_from_this(), region->runs_later);
+}
+
 void Executor::changing(const ValuePtr& value, bool is_live) {
+  if (!state_->read_later.empty() && !later_region(*state_))
+    if (const auto read = state_->read_later.find(value); read != state_->read_later.end()) {
+      state_->break_step = read->second;
+      break_graph("CD0424", absl::StrCat(value->describe(), ", which is changed afterwards,"));
+    }
   state_->cyclic[value.get()] = value;
   state_->key_calls.writes = true;
   if (is_live) return mutated(value);
@@ -339,7 +383,7 @@ void Executor::advancing() const {
 }
 
 void Executor::leave_isolated_region() {
-  if (isolated_region()->pure) state_->made_in_region.clear();
+  if (isolated_region()->pure || isolated_region()->runs_later >= 0) state_->made_in_region.clear();
   state_->isolated_regions.pop_back();
 }
 

@@ -67,12 +67,21 @@ class Executor {
     bool pure = false;    // eager runs it later only: what was made outside of it may not be changed either
     bool may_be_left_out = false;    // eager may not run it at all
     bool may_write_objects = false;  // of Python's, from outside of it
+    // When gradients come: the step of the root frame before which the graph would break. -1: it runs where it stands.
+    int64_t runs_later = -1;
+    int first_gradient =
+        0;  // such a region's gradients, and what it makes of them, are the graph's values from here on
   };
   const IsolatedRegion* isolated_region() const;  // the innermost; null: none
   void enter_isolated_region(std::string what, int region, bool pure = false);
   void leave_isolated_region();
   // An iterator is about to give an item.
   void advancing() const;
+  // The program's own code asks for what may be another thing by the time that the region runs (IsolatedRegion::runs_later): the graph
+  // breaks. Where one graph is demanded it is what it is now.
+  void asks_later(const std::string& what) const;
+  // Reads what a list, dict or cell holds, likewise. Of one that is made here the graph breaks when it is changed.
+  void reads_later(SymbolicValue& container, bool is_live);
 
   // ---- running
   SymbolicFrame* frame();  // innermost

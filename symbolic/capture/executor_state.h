@@ -87,7 +87,9 @@ struct Executor::State {
   } key_calls;
   std::vector<Executor::IsolatedRegion> isolated_regions;  // outermost first
   std::unordered_set<ValuePtr> made_in_region;  // lists and cells that the innermost pure region has made
-  std::shared_ptr<FollowedBranches> branches;   // null: what depends on data is not followed
+  // What was read in a region that runs later, and was made here: the step before which the graph breaks where it is changed.
+  std::unordered_map<ValuePtr, int64_t> read_later;
+  std::shared_ptr<FollowedBranches> branches;  // null: what depends on data is not followed
 
   int64_t live_changes = 0;  // of what was there before, and other effects: how many there were
   int64_t input_writes = 0;  // to tensors that came in

@@ -148,6 +148,7 @@ struct CodeLine {
   const char *file = "", *function = "";
 };
 CodeLine user_line(const SymbolicFrame* innermost);
+bool is_in_library(const SymbolicFrame* innermost);  // a library's code runs
 // The text of a line of source; empty where it cannot be found.
 std::string source_line(PyCodeObject* code, int line);
 // The frames that run, outermost first.

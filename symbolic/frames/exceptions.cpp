@@ -39,6 +39,13 @@ PyRef python_new(PyTypeObject* type) {
 ExceptionValue& exception_of(const ValuePtr& self) { return static_cast<ExceptionValue&>(*self); }
 
 // The traceback of an exception in captured code is made when Python raises it.
+class TracebackValue final : public SymbolicValue {
+ public:
+  PyTypeObject* type() const override { return &PyTraceBack_Type; }
+  std::optional<bool> truth(Executor&) override { return true; }
+  RecipePtr recipe(Executor&) override { break_graph("CD0113", "its traceback"); }
+};
+
 ValuePtr with_traceback(Executor& ex, const ValuePtr& self, const CallArgs& args) {
   require_count(ex, "with_traceback", args, 1, 1);
   if (is_none(args.positional[0])) exception_of(self).raised_at = -1;
@@ -135,7 +142,9 @@ ExceptionValue::ExceptionValue(PyObject* object, SourcePtr from)
 
 std::string ExceptionValue::describe() const { return type()->tp_name; }
 
-// ExitStack hands the traceback on to context managers (3.13). As `with` does here, it gives them none.
+ValuePtr make_traceback() { return std::make_shared<TracebackValue>(); }
+
+// ExitStack hands the traceback on to context managers (3.13), as `with` does.
 static bool runs_in_contextlib(Executor& ex) {
   PyObject* module = ex.frame() ? PyDict_GetItemString(ex.frame()->globals.get(), "__name__") : nullptr;
   return module && PyUnicode_Check(module) && PyUnicode_CompareWithASCIIString(module, "contextlib") == 0;
@@ -150,7 +159,7 @@ ValuePtr ExceptionValue::special_attribute(Executor& ex, const char* name) {
   }
   if (!std::strcmp(name, "__suppress_context__")) return ex.constant_bool(suppress_context);
   if (!std::strcmp(name, "__traceback__")) {
-    if (runs_in_contextlib(ex)) return ex.none();
+    if (runs_in_contextlib(ex)) return make_traceback();
     throw SkipFrame{.reason = "it reads an exception's traceback, which captured code does not have"};
   }
   bool is_stop = PyType_IsSubtype(type(), reinterpret_cast<PyTypeObject*>(PyExc_StopIteration));

@@ -55,6 +55,9 @@ class ExceptionValue final : public SymbolicValue {
 // breaks the graph: it is the thread's.
 ValuePtr handled_exception(Executor& ex);
 
+// The traceback of what is handled: Python makes it.
+ValuePtr make_traceback();
+
 // `raise value` and `raise value from cause`: a class is called. Sets the context as CPython's
 // _PyErr_SetObject does.
 [[noreturn]] void raise_value(Executor& ex, const ValuePtr& value, const ValuePtr& cause);

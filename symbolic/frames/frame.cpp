@@ -361,6 +361,8 @@ CodeLine user_line(const SymbolicFrame* innermost) {
   return {found->code->object(), found->line(), found->code->file(), found->code->name()};
 }
 
+bool is_in_library(const SymbolicFrame* innermost) { return !innermost || innermost->code->is_library; }
+
 std::vector<UserFrame> frames_to(const SymbolicFrame* innermost) {
   std::vector<UserFrame> frames;
   for (const SymbolicFrame* frame = innermost; frame; frame = frame->back)

@@ -71,9 +71,17 @@ void stop_iteration_error(Executor& ex, SymbolicFrame& frame, const Instruction&
 
 // Of the manager's class, whatever the manager itself has of that name (BEFORE_WITH, Python/ceval.c).
 ValuePtr method_of_manager(Executor& ex, const ValuePtr& manager, const char* name, const char* missed) {
-  auto* object = dynamic_cast<UserObjectValue*>(manager.get());
-  if (!object) return manager->get_attribute(ex, interned(name));
-  if (ValuePtr method = object->special(ex, name)) return method;
+  if (auto* object = dynamic_cast<UserObjectValue*>(manager.get())) {
+    if (ValuePtr method = object->special(ex, name)) return method;
+  } else if (PyObject* known = manager->real_object();
+             !known || _PyType_Lookup(Py_TYPE(known), interned(name))) {
+    try {
+      return manager->get_attribute(ex, interned(name));
+    } catch (const PythonRaise& raised) {
+      if (!PyType_IsSubtype(raised.exception->type(), reinterpret_cast<PyTypeObject*>(PyExc_AttributeError)))
+        throw;
+    }
+  }
   raise_error(ex, PyExc_TypeError,
               absl::StrCat("'", type_name(manager), "' object does not support the context manager protocol",
                            missed));
@@ -93,7 +101,7 @@ void with_except_start(Executor& ex, SymbolicFrame& frame, const Instruction&) {
   ValuePtr exception = frame.peek(1);
   ValuePtr exit = frame.peek(4);
   PyObject* type = reinterpret_cast<PyObject*>(exception->type());
-  frame.push(exit->call(ex, {{ex.wrap(type, constant_source(type)), exception, ex.none()}, {}}));
+  frame.push(exit->call(ex, {{ex.wrap(type, constant_source(type)), exception, make_traceback()}, {}}));
 }
 
 constexpr OpRow kExceptionRows[] = {

@@ -4,6 +4,7 @@
 #include <string>
 #include <string_view>
 
+#include "symbolic/bytecode/control_flow.h"
 #include "symbolic/capture/executor_state.h"
 #include "symbolic/capture/value_factories.h"
 #include "symbolic/frames/frame.h"
@@ -139,7 +140,9 @@ void make_cell(Executor& ex, SymbolicFrame& frame, const Instruction& in) {
   ValuePtr contents = frame.local(ex, in.arg);
   auto cell = std::make_shared<CellValue>(std::move(contents));
   ex.state().cyclic[cell.get()] = cell;
-  if (ex.isolated_region() && ex.isolated_region()->pure) ex.state().made_in_region.insert(cell);
+  if (const Executor::IsolatedRegion* region = ex.isolated_region();
+      region && (region->pure || region->runs_later >= 0))
+    ex.state().made_in_region.insert(cell);
   frame.set_local(in.arg, std::move(cell));
 }
 
@@ -170,9 +173,26 @@ void load_closure(Executor& ex, SymbolicFrame& frame, const Instruction& in) {
   frame.push(frame.local(ex, in.arg));
 }
 
+// Whether a frame that runs may assign to the variable from here on.
+bool is_assigned_later(const SymbolicFrame* frame, const CellValue& cell) {
+  for (; frame; frame = frame->back)
+    for (size_t slot = 0; slot < frame->locals.size(); ++slot)
+      if (frame->locals[slot].get() == &cell)
+        if (assigned_slots(frame->code->object(), frame->code->program, frame->pc)[slot]) return true;
+  return false;
+}
+
+void note_read(Executor& ex, const SymbolicFrame& frame, CellValue& cell) {
+  if (!ex.isolated_region() || ex.state().made_in_region.contains(cell.shared_from_this())) return;
+  cell.note_read(ex);
+  if (is_assigned_later(&frame, cell)) ex.asks_later("a variable that is assigned again");
+}
+
 void load_deref(Executor& ex, SymbolicFrame& frame, const Instruction& in) {
-  ValuePtr value = cell_at(ex, frame, in.arg).contents(ex);
+  CellValue& cell = cell_at(ex, frame, in.arg);
+  ValuePtr value = cell.contents(ex);
   if (!value) raise_unbound_cell(ex, frame, in.arg);
+  note_read(ex, frame, cell);
   frame.push(std::move(value));
 }
 

@@ -50,6 +50,15 @@ void CellValue::set_contents(Executor& ex, ValuePtr value) {
   ex.changing(shared_from_this(), static_cast<bool>(cell_));
 }
 
+void CellValue::note_read(Executor& ex) {
+  // Of the closure, of this value and of what the capture keeps: nobody else has the variable, to assign to it.
+  constexpr Py_ssize_t kOfOneFunction = 3;
+  if (!cell_) return ex.reads_later(*this, false);
+  PyObject* object = contents_->real_object();
+  if (Py_REFCNT(cell_.get()) > kOfOneFunction && (!object || is_plain_constant(object)))
+    ex.reads_later(*this, true);
+}
+
 ValuePtr CellValue::get_attribute(Executor& ex, PyObject* name) {
   if (PyUnicode_CompareWithASCIIString(name, "cell_contents") != 0)
     return SymbolicValue::get_attribute(ex, name);

@@ -27,6 +27,7 @@ class CellValue final : public SymbolicValue {
   // The live object in it, without a look at what it is; null: none, or one that is made during capture.
   PyObject* live_contents() const;
   void set_contents(Executor& ex, ValuePtr value);
+  void note_read(Executor& ex);  // a variable is read
   bool has_recipe() const { return recipe_ != nullptr; }
   RecipePtr recipe(Executor& ex) override;
   void emit_effects(Executor& ex) override;

@@ -242,20 +242,12 @@ ValuePtr exception(Executor& ex, const CallArgs& args) {
   return handled ? handled : ex.none();
 }
 
-// The traceback of what is handled: Python makes it.
-class TracebackValue final : public SymbolicValue {
- public:
-  PyTypeObject* type() const override { return &PyTraceBack_Type; }
-  std::optional<bool> truth(Executor&) override { return true; }
-  RecipePtr recipe(Executor&) override { break_graph("CD0113", "its traceback"); }
-};
-
 ValuePtr exception_info(Executor& ex, const CallArgs& args) {
   require_count(ex, "exc_info", args, 0, 0);
   const ValuePtr handled = handled_exception(ex);
   if (!handled) return make_tuple(ex, {ex.none(), ex.none(), ex.none()});
   auto* type = reinterpret_cast<PyObject*>(handled->type());
-  return make_tuple(ex, {ex.wrap(type, constant_source(type)), handled, std::make_shared<TracebackValue>()});
+  return make_tuple(ex, {ex.wrap(type, constant_source(type)), handled, make_traceback()});
 }
 
 // inspect.getgeneratorstate of a generator that is made here.

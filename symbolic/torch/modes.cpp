@@ -22,6 +22,7 @@ class GradModeEffect final : public PendingEffect {
 };
 
 ValuePtr is_grad_enabled(Executor& ex, PyObject*, const CallArgs&) {
+  ex.asks_later("the grad mode");
   return ex.constant_bool(torch_capture(ex).grad_mode);
 }
 

@@ -11,8 +11,6 @@ constexpr PolyfillRow kPolyfillRows[] = {
     {"torch._native_multi_head_attention", "native_multi_head_attention"},
     {"torch.utils.checkpoint.checkpoint", "checkpoint"},
     {"torch.utils.hooks.BackwardHook", "backward_hook"},
-    {"torch.autograd.profiler.record_function", "no_range"},
-    {"torch._C.DisableTorchFunctionSubclass", "no_range"},  // of subclasses, which plain tensors are not
     {"torch.optim.optimizer._get_value", "number_of"},
     {"torch.optim.optimizer._stack_if_compiling", "stacked"},
     {"torch.utils._foreach_utils._group_tensors_by_device_and_dtype", "group_by_device_and_dtype"},

@@ -8,6 +8,7 @@
 #include "symbolic/torch/backward_graph.h"
 #include "symbolic/torch/tensor.h"
 #include "symbolic/values/builtin_method.h"
+#include "symbolic/values/pending_effect.h"
 #include "symbolic/values/value_tools.h"
 
 namespace cdynamo::symbolic {
@@ -55,6 +56,13 @@ int64_t step_of(Executor& ex, const Node& node) {
   return std::upper_bound(values.begin(), values.end(), node.results.at(0)->id) - values.begin() - 1;
 }
 
+// Before which a break lets PyTorch see all that is done with the value from now on.
+int64_t step_before_uses(Executor& ex, const Value* value) {
+  const int64_t now = std::ssize(ex.state().root_trace) - 1;
+  const Uses uses = uses_of(ex, value);
+  return uses.first ? std::min(now, step_of(ex, *uses.first)) : now;
+}
+
 }  // namespace
 
 void break_before_uses(Executor& ex, const Value* value, const std::string& what) {
@@ -71,6 +79,29 @@ void break_before_uses(Executor& ex, const Value* value, const std::string& what
 }
 
 namespace {
+
+// ---- what came in
+
+// tensor.method(*arguments), after the graph has run: what a hook reads is what the program has left.
+class RegistrationEffect final : public PendingEffect {
+ public:
+  RegistrationEffect(ValuePtr tensor, const char* method, std::vector<ValuePtr> arguments)
+      : tensor_(std::move(tensor)), method_(method), arguments_(std::move(arguments)) {}
+  void emit_effects(Executor& ex) override {
+    if (is_removed) return;
+    Effect effect{.kind = EffectKind::kCall};
+    effect.target = call_recipe(library_object("builtins", "getattr"),
+                                {tensor_->recipe(ex), make_recipe(RecipeKind::kConstant, interned(method_))});
+    effect.value = make_recipe(RecipeKind::kTuple, nullptr, recipes_of(ex, arguments_));
+    ex.effect(std::move(effect));
+  }
+  bool is_removed = false;
+
+ private:
+  ValuePtr tensor_;
+  const char* method_;
+  std::vector<ValuePtr> arguments_;
+};
 
 // ---- handles
 
@@ -91,8 +122,8 @@ class HookHandle final : public SymbolicValue {
   }
   RecipePtr recipe(Executor& ex) override { refuse(ex); }
 
-  const Node* node = nullptr;  // what the hook is in the graph
-  RecipePtr registration;      // of the effect that registers it with what came in
+  const Node* node = nullptr;                        // what the hook is in the graph
+  std::shared_ptr<RegistrationEffect> registration;  // with what came in
 
  private:
   static ValuePtr enter_method(Executor&, const ValuePtr& self, const CallArgs&) { return self; }
@@ -103,9 +134,7 @@ class HookHandle final : public SymbolicValue {
 
   void remove(Executor& ex) {
     if (!ex.state().request.is_native || ex.isolated_region()) refuse(ex);  // a backend is given the call
-    if (const RecipePtr made_by = std::exchange(registration, nullptr))
-      std::erase_if(ex.state().result.effects,
-                    [&](const Effect& effect) { return effect.target == made_by; });
+    if (registration) registration->is_removed = true;
     if (node) remove_node(ex);
   }
 
@@ -134,20 +163,6 @@ std::shared_ptr<HookHandle> make_handle(Executor& ex, const Value* value, std::s
   return std::make_shared<HookHandle>(value, std::move(what), step);
 }
 
-// ---- what came in
-
-// tensor.method(*arguments), after the graph has run. What is called.
-RecipePtr call_afterwards(Executor& ex, const ValuePtr& tensor, const char* method,
-                          const std::vector<ValuePtr>& arguments) {
-  Effect effect{.kind = EffectKind::kCall};
-  effect.target = call_recipe(library_object("builtins", "getattr"),
-                              {tensor->recipe(ex), make_recipe(RecipeKind::kConstant, interned(method))});
-  effect.value = make_recipe(RecipeKind::kTuple, nullptr, recipes_of(ex, arguments));
-  RecipePtr target = effect.target;
-  ex.effect(std::move(effect));
-  return target;
-}
-
 const Value* hookable(Executor& ex, const ValuePtr& self, const char* method) {
   auto& tensor = static_cast<TensorValue&>(*self);
   // Eager raises; and a part of the program that is run again would register again.
@@ -165,10 +180,10 @@ ValuePtr hook_input(Executor& ex, const ValuePtr& self, const char* method,
                     const std::vector<ValuePtr>& arguments) {
   const auto* value = static_cast<TensorValue&>(*self).value();
   if (!self->source) break_graph("CD0400", method);
-  RecipePtr registration = call_afterwards(ex, self, method, arguments);
   ex.state().hooked.insert(value);
   const auto handle = make_handle(ex, value, method);
-  handle->registration = std::move(registration);
+  handle->registration = std::make_shared<RegistrationEffect>(self, method, arguments);
+  ex.mutated(handle->registration);
   return handle;
 }
 
@@ -191,6 +206,9 @@ Value* hooked_gradient(Executor& ex, const Value* value, const ValuePtr& hook, c
     const AutocastState autocast = capture.autocast;
     capture.autocast.disable();
     ex.enter_isolated_region(kHook, 0, /*pure=*/true);
+    Executor::IsolatedRegion& region = ex.state().isolated_regions.back();
+    region.runs_later = step_before_uses(ex, value);
+    region.first_gradient = graph_value(grad_output)->id;
     const ValuePtr result = hook->call(ex, {.positional = {grad_output}, .keywords = {}});
     ex.leave_isolated_region();
     capture.autocast.devices = autocast.devices;

@@ -88,6 +88,12 @@ class GradientFunction final : public SymbolicValue {
   [[noreturn]] static void refuse() { break_graph("CD0408", "grad_fn"); }
 };
 
+// How a gradient lies, and whether it has a history, is known when it comes.
+void ask_of_gradient(Executor& ex, const TensorValue& tensor, const char* what) {
+  const Executor::IsolatedRegion* region = ex.isolated_region();
+  if (region && region->runs_later >= 0 && tensor.value()->id >= region->first_gradient) ex.asks_later(what);
+}
+
 constexpr PropertyRow kProperties[] = {
     {"shape", [](Executor& ex, TensorValue& self) { return make_size(ex, self.array_type().sizes); }},
     {"dtype",
@@ -111,6 +117,7 @@ constexpr PropertyRow kProperties[] = {
      }},
     {"requires_grad",
      [](Executor& ex, TensorValue& self) {
+       ask_of_gradient(ex, self, "requires_grad");
        // PyTorch asks the tensor that all are views of, which need not require grad where the input is a view itself.
        const TensorCapture& capture = tensor_capture(ex);
        if (is_another_leaf(capture, self.value()) && !base_of(capture, self.value())->node)
@@ -178,6 +185,7 @@ ValuePtr size_method(Executor& ex, const ValuePtr& self, const CallArgs& args) {
 ValuePtr stride_method(Executor& ex, const ValuePtr& self, const CallArgs& args) {
   const TensorType& type = tensor(self).array_type();
   ValuePtr dim = bind_arguments(ex, "stride", args, {"dim?"})[0];
+  ask_of_gradient(ex, tensor(self), "stride()");
   if (dim && !is_none(dim)) {
     if (type.rank() == 0) break_graph("CD0403", "stride of a 0-d tensor's dimension");
     return make_int(ex, type.strides[wrap_dimension(ex, dim, type.rank())]);
@@ -214,6 +222,7 @@ bool is_dense_in_order(Executor& ex, const TensorType& type, const std::vector<i
 ValuePtr is_contiguous_method(Executor& ex, const ValuePtr& self, const CallArgs& args) {
   const TensorType& type = tensor(self).array_type();
   ValuePtr format = bind_arguments(ex, "is_contiguous", args, {"memory_format?"})[0];
+  ask_of_gradient(ex, tensor(self), "is_contiguous()");
   PyObject* wanted = format ? format->real_object() : nullptr;
   std::vector<int> order;
   if (!wanted || wanted == library_object("torch", "contiguous_format")) {

@@ -10,6 +10,7 @@
 #include "symbolic/torch/differentiation.h"
 #include "symbolic/torch/function_modes.h"
 #include "symbolic/torch/tensor.h"
+#include "symbolic/values/builtins.h"
 #include "symbolic/values/computed_number.h"
 #include "symbolic/values/sym_int.h"
 #include "symbolic/values/value_tools.h"
@@ -50,6 +51,12 @@ ValuePtr has_torch_function(Executor& ex, PyObject*, const CallArgs& args) {
 ValuePtr is_tensor(Executor& ex, PyObject*, const CallArgs& args) {
   return ex.constant_bool(is_instance_of(argument(ex, "is_tensor", args, "obj"),
                                          reinterpret_cast<PyTypeObject*>(library_object("torch", "Tensor"))));
+}
+
+ValuePtr is_tensor_like(Executor& ex, PyObject*, const CallArgs& args) {
+  const ValuePtr object = argument(ex, "is_tensor_like", args, "inp");
+  return ex.constant_bool(is_array(object) ||
+                          get_attribute_or_null(ex, object, interned("__torch_function__")) != nullptr);
 }
 
 // torch.f(x) where x.f() answers.
@@ -168,7 +175,31 @@ ValuePtr asked_at_each_call(Executor& ex, PyObject* function, const CallArgs& ar
   break_graph("CD0401", "get_num_threads");
 }
 
+// A range of the profiler. While one is on, the program's own are Python's; those of libraries, and in one graph that is demanded,
+// are left out.
+ValuePtr profiler_range(Executor& ex, PyObject*, const CallArgs&) {
+  if (ex.state().request.leaves_loops && !is_in_library(ex.frame())) {
+    const ValuePtr is_on = number_of_process(ex, library_object("torch.autograd", "_profiler_enabled"));
+    if (!is_on || is_true(ex, is_on)) break_graph("CD0413", "record_function while a profiler is on");
+  }
+  return polyfill(ex, PythonSide::kTrainingPolyfills, "no_range")->call(ex, {});
+}
+
+ValuePtr event_of_profiler(Executor&, PyObject*, const CallArgs&) {
+  break_graph("CD0413", "record_function while a profiler is on");
+}
+
+// Of subclasses, which plain tensors are not. What a program asks under it is Python's.
+ValuePtr no_torch_functions(Executor& ex, PyObject*, const CallArgs&) {
+  if (!is_in_library(ex.frame()))
+    throw SkipFrame{.reason = "it enters DisableTorchFunctionSubclass", .callees_too = true};
+  return polyfill(ex, PythonSide::kTrainingPolyfills, "no_range")->call(ex, {});
+}
+
 constexpr SpecialRow kTorchRows[] = {
+    {"torch.autograd.profiler.record_function", profiler_range},
+    {"torch.ops.profiler._record_function_enter_new", event_of_profiler},
+    {"torch._C.DisableTorchFunctionSubclass", no_torch_functions},
     {"torch.autograd.grad", torch_autograd_grad},
     {"torch.jit.annotate", annotated},
     // What a class has for a lazy property; it is looked at by isinstance alone.
@@ -230,7 +261,7 @@ constexpr SpecialRow kTorchRows[] = {
     {"torch._C._get_deterministic_algorithms", fold_call},
     {"torch._C._are_functorch_transforms_active", always_false},
     {"torch._C._functorch.peek_interpreter_stack", always_none},
-    {"torch.overrides.is_tensor_like", is_tensor},
+    {"torch.overrides.is_tensor_like", is_tensor_like},
     {"torch.normal", normal},
     {"torch.manual_seed", random_call},
     {"torch._C._nn._parse_to", parse_to},

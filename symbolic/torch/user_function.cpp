@@ -146,6 +146,9 @@ ValuePtr enter_backward(Executor& ex, PyObject*, const CallArgs& args) {
   const bool is_hook = args.positional.size() > 1;
   ex.enter_isolated_region(is_hook ? kModuleHook : kBackward,
                            ex.isolated_region() ? ex.isolated_region()->region : 0, /*pure=*/is_hook);
+  Executor::IsolatedRegion& region = ex.state().isolated_regions.back();
+  region.runs_later = std::ssize(ex.state().root_trace) - 1;
+  region.first_gradient = region.first_value;
   TensorCapture& capture = tensor_capture(ex);
   capture.autocast.disable();
   capture.backward_begins.push_back(ex.graph().nodes.size());

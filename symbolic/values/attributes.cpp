@@ -149,7 +149,10 @@ ValuePtr bind_descriptor(Executor& ex, PyObject* descriptor, const ValuePtr& sel
     ValuePtr function = constant_value(ex, descriptor);
     return self ? make_bound_method(ex, function, self) : function;
   }
-  if (!kind->tp_descr_get) return data_of_class(ex, descriptor, owner);
+  if (!kind->tp_descr_get) {
+    if (is_plain_constant(descriptor)) ex.asks_later("an attribute of a class");
+    return data_of_class(ex, descriptor, owner);
+  }
   if (kind == &PyStaticMethod_Type) return class_entry(ex, wrapped_function(descriptor, kind).get());
   if (kind == &PyClassMethod_Type) {
     PyRef wrapped = wrapped_function(descriptor, kind);

@@ -97,6 +97,7 @@ class DictValue : public SymbolicValue {
   Entry* find(PyObject* hash_key);
   Entry& add(Entry entry);
   Entry* touch(Executor& ex, const PyRef& hash_key, const ValuePtr& key);
+  void note_read(Executor& ex, const Entry* entry);  // null: there is none
   void complete(Executor& ex);
   void put(const PyRef& hash_key, const ValuePtr& key, const ValuePtr& value);
   void remove(PyObject* hash_key);

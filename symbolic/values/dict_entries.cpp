@@ -86,6 +86,7 @@ DictValue::Entry* DictValue::touch(Executor& ex, const PyRef& hash_key, const Va
 
 ValuePtr DictValue::lookup(Executor& ex, const ValuePtr& key) {
   Entry* entry = touch(ex, key->hash_key(ex), key);
+  note_read(ex, entry);
   return entry ? entry->value : nullptr;
 }
 
@@ -97,7 +98,15 @@ ValuePtr DictValue::lookup_string(Executor& ex, PyObject* key) {
     entry = touch(ex, name, ex.constant(name));
   else if (entry->lazy)
     entry = touch(ex, name, entry->key);
+  note_read(ex, entry);
   return entry ? entry->value : nullptr;
+}
+
+// Modules, functions and tensors are taken to stay where they are.
+void DictValue::note_read(Executor& ex, const Entry* entry) {
+  if (!ex.isolated_region()) return;
+  PyObject* object = entry && entry->value ? entry->value->real_object() : nullptr;
+  if (!object_ || !object || is_plain_constant(object)) ex.reads_later(*this, static_cast<bool>(object_));
 }
 
 namespace {

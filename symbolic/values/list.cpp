@@ -41,6 +41,7 @@ ListValue* list_in(const ValuePtr& value) {
 }
 
 void ListValue::look_at_length(Executor& ex) {
+  ex.reads_later(*this, static_cast<bool>(object_));
   if (length_guarded_ || !object_) return;
   length_guarded_ = true;
   add_guard(ex, GuardKind::kLength, source, nullptr, PyList_GET_SIZE(object_.get()));

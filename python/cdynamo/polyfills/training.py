@@ -44,6 +44,10 @@ def group_by_device_and_dtype(tensor_lists, with_indices=False):
     return groups
 
 
+# In place; before PyTorch 2.12 they give None.
+_FOREACH_GIVES_ITS_LIST = torch._foreach_zero_([torch.zeros(1)]) is not None
+
+
 def foreach(name, tensors, *args, **kwargs):
     """`torch._foreach_…`: the operator on each tensor; a list among the arguments has one item for each."""
     results = []
@@ -58,7 +62,9 @@ def foreach(name, tensors, *args, **kwargs):
             results.append(getattr(x, name)(own[0], own[1], value=own[2], **named))
         else:
             results.append(getattr(x, name)(*own, **named))
-    return None if name.endswith("_") else tuple(results)
+    if not name.endswith("_"):
+        return tuple(results)
+    return tensors if _FOREACH_GIVES_ITS_LIST else None
 
 
 # ---- operators whose factor is a Number in the schema, where it is known when the graph runs only
