@@ -161,7 +161,8 @@ bool is_non_overlapping_and_dense(SymContext& sym, const TensorType& type) {
 }
 
 bool suggests_channels_last(SymContext& sym, const TensorType& type) {
-  if ((type.rank() != 4 && type.rank() != 5) || equal(sym, type.strides[1], 0)) return false;
+  if ((type.rank() != 4 && type.rank() != 5) || plainly_contiguous(type)) return false;
+  if (equal(sym, type.strides[1], 0)) return false;
   Sym least = 0;
   for (int dim : channels_last_order(type.rank())) {
     if (equal(sym, type.sizes[dim], 0) || less(sym, type.strides[dim], least)) return false;
@@ -171,6 +172,10 @@ bool suggests_channels_last(SymContext& sym, const TensorType& type) {
     if (!equal(sym, type.sizes[dim], 1)) least = least * type.sizes[dim];
   }
   return true;
+}
+
+std::vector<Sym> suggested_strides(SymContext& sym, const TensorType& type, const std::vector<Sym>& sizes) {
+  return suggests_channels_last(sym, type) ? channels_last_strides(sizes) : contiguous_strides(sizes);
 }
 
 std::vector<Sym> column_major_strides(std::vector<Sym> sizes) {
@@ -250,18 +255,30 @@ std::vector<Sym> elementwise_strides(SymContext& sym, const std::vector<Sym>& si
   return strides_in_order(sizes, order);
 }
 
+// An operand's strides, broadcast to `sizes`, where they say something of the order.
+static NumpyStrides telling_strides(SymContext& sym, const std::vector<Sym>& sizes, const TensorType& type) {
+  NumpyStrides telling;
+  for (const Sym& stride : broadcast_strides(sym, sizes, type)) {
+    const bool tells = !equal(sym, sizes[telling.size()], 1) && !equal(sym, stride, 0);
+    telling.push_back(tells ? std::optional(stride) : std::nullopt);
+  }
+  return telling;
+}
+
 std::vector<Sym> numpy_strides(SymContext& sym, const std::vector<Sym>& sizes,
                                const std::vector<const TensorType*>& operands) {
   std::vector<NumpyStrides> strides;
   for (const TensorType* type : operands) {
     if (plainly_contiguous(*type) && type->sizes == sizes) return contiguous_strides(sizes);
-    NumpyStrides& given = strides.emplace_back();
-    for (const Sym& stride : broadcast_strides(sym, sizes, *type)) {
-      const bool tells = !equal(sym, sizes[given.size()], 1) && !equal(sym, stride, 0);
-      given.push_back(tells ? std::optional(stride) : std::nullopt);
-    }
+    strides.push_back(telling_strides(sym, sizes, *type));
   }
   return strides_in_order(sizes, numpy_iteration_order(sym, strides, static_cast<int>(sizes.size()), false));
+}
+
+std::vector<Sym> numpy_kept_strides(SymContext& sym, const std::vector<Sym>& sizes, const TensorType& array) {
+  if (plainly_contiguous(array)) return contiguous_strides(sizes);
+  return strides_in_order(sizes, numpy_iteration_order(sym, {telling_strides(sym, array.sizes, array)},
+                                                       static_cast<int>(sizes.size()), false));
 }
 
 std::vector<Sym> numpy_concat_strides(SymContext& sym, const std::vector<Sym>& sizes,

@@ -14,6 +14,8 @@ bool is_non_overlapping_and_dense(SymContext& sym, const TensorType& type);
 
 // What suggest_memory_format says: the order of strides is that of channels-last and of it alone.
 bool suggests_channels_last(SymContext& sym, const TensorType& type);
+// Those of a fresh tensor of `sizes` in the format that `type` suggests.
+std::vector<Sym> suggested_strides(SymContext& sym, const TensorType& type, const std::vector<Sym>& sizes);
 
 std::vector<Sym> column_major_strides(std::vector<Sym> sizes);
 std::vector<Sym> channels_last_strides(const std::vector<Sym>& sizes);
@@ -26,6 +28,9 @@ std::vector<Sym> elementwise_strides(SymContext& sym, const std::vector<Sym>& si
 // strides, and where operands disagree row-major order wins. Operands broadcast to `sizes`.
 std::vector<Sym> numpy_strides(SymContext& sym, const std::vector<Sym>& sizes,
                                const std::vector<const TensorType*>& operands);
+
+// A reduction's that keeps the reduced dims, with size 1 (`sizes`): they have their place by their strides, like any other.
+std::vector<Sym> numpy_kept_strides(SymContext& sym, const std::vector<Sym>& sizes, const TensorType& array);
 
 // The same for concatenate, which sorts the dims in another order.
 std::vector<Sym> numpy_concat_strides(SymContext& sym, const std::vector<Sym>& sizes,

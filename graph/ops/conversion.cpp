@@ -23,6 +23,13 @@ bool has_format(SymContext& sym, const TensorType& type, std::string_view format
   return format == "contiguous_format" ? is_contiguous(sym, type) : is_channels_last(sym, type);
 }
 
+// What to() and its kin look at: the one format that counts where both fit.
+bool suggests_format(SymContext& sym, const TensorType& type, std::string_view format) {
+  if (format == "preserve_format") return true;
+  const bool last = suggests_channels_last(sym, type);
+  return format == "contiguous_format" ? !last : last && (format == "channels_last") == (type.rank() == 4);
+}
+
 std::vector<TensorType> infer_contiguous(Graph& graph, const Args& args) {
   TensorType type = args.value("self")->type;
   std::string_view format = memory_format(args, "contiguous_format");
@@ -62,7 +69,7 @@ bool to_is_self(SymContext& sym, const Args& args) {
   const TensorType& self = args.value("self")->type;
   bool copy = args.has("copy") && args.boolean("copy");
   return !copy && target_dtype(args) == self.dtype && target_device(args) == self.device &&
-         has_format(sym, self, memory_format(args, "preserve_format"));
+         suggests_format(sym, self, memory_format(args, "preserve_format"));
 }
 std::vector<TensorType> infer_to(Graph& graph, const Args& args) {
   TensorType type = args.value("self")->type;
@@ -87,7 +94,7 @@ template <DType dtype>
 struct Conversion {
   static bool is_self(SymContext& sym, const Args& args) {
     const TensorType& self = args.value("self")->type;
-    return self.dtype == dtype && has_format(sym, self, memory_format(args, "preserve_format"));
+    return self.dtype == dtype && suggests_format(sym, self, memory_format(args, "preserve_format"));
   }
   static std::vector<TensorType> infer(Graph& graph, const Args& args) {
     TensorType type = args.value("self")->type;

@@ -297,6 +297,16 @@ std::vector<Value*> diagonal_scatter_body(Builder& b, const Args& args) {
   return forward(b, "core.diagonal_scatter", {self.value, cast(src, self.dtype()).value, offset, dim1, dim2});
 }
 
+// A copy of self with its strides, gaps between its elements too, but where several places have one element.
+void copied_strides(Graph& graph, const Args& args, std::vector<TensorType>& results) {
+  const TensorType& self = args.value("self")->type;
+  SymContext& sym = *graph.sym;
+  bool repeats = false;
+  for (int d = 0; d < self.rank() && !repeats; ++d)
+    repeats = sym.guard_eq(self.strides[d], 0, "strides") && !sym.guard_eq(self.sizes[d], 1, "strides");
+  results[0].strides = repeats ? preserved_strides(graph, self) : self.strides;
+}
+
 std::vector<Value*> one_hot_body(Builder& b, const Args& args) {
   Tensor self = self_of(b, args);
   if (self.dtype() != DType::kI64)
@@ -364,12 +374,12 @@ std::vector<OpDef> writing() {
       indexing("slice_scatter",
                {"slice_scatter(Tensor self, Tensor src, int dim=0, int? start=None, int? end=None, int "
                 "step=1) -> Tensor"},
-               slice_scatter_body, preserved_results),
+               slice_scatter_body, copied_strides),
       indexing("select_scatter", {"select_scatter(Tensor self, Tensor src, int dim, int index) -> Tensor"},
-               select_scatter_body, preserved_results),
+               select_scatter_body, copied_strides),
       indexing("diagonal_scatter",
                {"diagonal_scatter(Tensor self, Tensor src, int offset=0, int dim1=0, int dim2=1) -> Tensor"},
-               diagonal_scatter_body, preserved_results),
+               diagonal_scatter_body, copied_strides),
   };
 }
 

@@ -50,19 +50,43 @@ Tensor cat(Builder& b, std::vector<Tensor> tensors, int64_t dim) {
   return with_empty_ones(concat(kept, dim));
 }
 
-// Channels-last where all operands are; NumPy's order "K".
-void cat_strides(Graph& graph, const Args& args, std::vector<TensorType>& results) {
+// Channels-last where all operands suggest it; NumPy's order "K".
+std::vector<Sym> joined_strides(Graph& graph, const std::vector<TensorType>& types,
+                                const std::vector<Sym>& sizes) {
   if (graph.framework == Framework::kNumpy) {
-    std::vector<const TensorType*> types;
-    for (Value* value : args.values("tensors")) types.push_back(&value->type);
-    results[0].strides = numpy_concat_strides(*graph.sym, results[0].sizes, types);
+    std::vector<const TensorType*> arrays;
+    for (const TensorType& type : types) arrays.push_back(&type);
+    return numpy_concat_strides(*graph.sym, sizes, arrays);
+  }
+  const bool last = std::ranges::all_of(
+      types, [&](const TensorType& type) { return suggests_channels_last(*graph.sym, type); });
+  return last ? channels_last_strides(sizes) : contiguous_strides(sizes);
+}
+std::vector<TensorType> types_of(const Args& args) {
+  std::vector<TensorType> types;
+  for (const Value* value : args.values("tensors")) types.push_back(value->type);
+  return types;
+}
+void cat_strides(Graph& graph, const Args& args, std::vector<TensorType>& results) {
+  results[0].strides = joined_strides(graph, types_of(args), results[0].sizes);
+}
+
+// Eager joins along the dim of that number, which it then splits; behind the last one there is none.
+void stack_strides(Graph& graph, const Args& args, std::vector<TensorType>& results) {
+  std::vector<TensorType> types = types_of(args);
+  TensorType& result = results[0];
+  result.strides = contiguous_strides(result.sizes);
+  if (graph.framework == Framework::kNumpy) return;
+  const int64_t dim = wrap_dim(args.constant("dim"), result.rank());
+  if (dim + 1 == result.rank()) {
+    for (TensorType& type : types) type = unsqueezed(type, dim);
+    result.strides = joined_strides(graph, types, result.sizes);
     return;
   }
-  bool channels_last = true;
-  for (Value* value : args.values("tensors"))
-    channels_last &= !is_contiguous(*graph.sym, value->type) && is_channels_last(*graph.sym, value->type);
-  results[0].strides =
-      channels_last ? channels_last_strides(results[0].sizes) : contiguous_strides(results[0].sizes);
+  TensorType joined = types[0];
+  joined.sizes[dim] = joined.sizes[dim] * result.sizes[dim];
+  joined.strides = joined_strides(graph, types, joined.sizes);
+  result.strides = view_strides(*graph.sym, joined, result.sizes).value_or(result.strides);
 }
 
 std::vector<Value*> stack_body(Builder& b, const Args& args) {
@@ -80,6 +104,12 @@ std::vector<Value*> stack_body(Builder& b, const Args& args) {
   return one(cat(b, tensors, dim));
 }
 
+// By the entry, which says how the result lies.
+std::vector<Value*> joined(Builder& b, const std::vector<Tensor>& tensors, int64_t dim) {
+  std::vector<Value*> values;
+  for (const Tensor& tensor : tensors) values.push_back(tensor.value);
+  return forward(b, "cat", {values, Sym(dim)});
+}
 Tensor at_least(Tensor x, int rank, bool trailing) {
   if (x.rank() == 0) x = reshape(x, {1});
   if (rank >= 2 && x.rank() == 1) x = unsqueeze(x, 0);
@@ -92,13 +122,13 @@ std::vector<Value*> stacked_body(Builder& b, const Args& args) {
   for (Tensor& tensor : tensors) tensor = at_least(tensor, rank, true);
   // hstack joins 1-d tensors along their only dim.
   int64_t along = rank == 1 && !tensors.empty() && tensors[0].rank() > 1 ? 1 : dim;
-  return one(cat(b, tensors, along));
+  return joined(b, tensors, along);
 }
 std::vector<Value*> column_stack_body(Builder& b, const Args& args) {
   std::vector<Tensor> tensors = tensors_of(b, args);
   for (Tensor& tensor : tensors)
     if (tensor.rank() <= 1) tensor = reshape(tensor, {tensor.type().numel(), 1});
-  return one(cat(b, tensors, 1));
+  return joined(b, tensors, 1);
 }
 
 // ---- repetition -----------------------------------------------------------------------------------------
@@ -194,6 +224,23 @@ std::vector<Value*> roll_body(Builder& b, const Args& args) {
   return one(self);
 }
 
+// Eager joins the parts along one dim after the other. One that moves by nothing is joined with an empty part: row-major.
+void roll_strides(Graph& graph, const Args& args, std::vector<TensorType>& results) {
+  const Dims dims = args.constants("dims");
+  const std::vector<Sym> shifts = args.sizes("shifts");
+  SymContext& sym = *graph.sym;
+  TensorType type = args.value("self")->type;
+  contiguous_results(graph, args, results);
+  if (dims.empty() || graph.framework == Framework::kNumpy || type.strides == results[0].strides) return;
+  if (sym.guard_eq(type.numel(), 0, "roll")) return preserved_results(graph, args, results);
+  for (size_t i = 0; i < dims.size() && suggests_channels_last(sym, type); ++i) {
+    const Sym& size = type.sizes[wrap_dim(dims[i], type.rank(), false)];
+    const bool moves = !sym.guard_eq(mod(shifts[i], size), 0, "roll");
+    type.strides = moves ? channels_last_strides(type.sizes) : contiguous_strides(type.sizes);
+  }
+  results[0].strides = suggested_strides(sym, type, type.sizes);
+}
+
 std::vector<Value*> rot90_body(Builder& b, const Args& args) {
   Tensor self = operand(b, args, "self");
   Dims dims = args.constants("dims");
@@ -244,6 +291,22 @@ std::vector<Value*> constant_pad_body(Builder& b, const Args& args) {
   if (self.dtype() == DType::kBool)
     value = (std::holds_alternative<bool>(value) ? std::get<bool>(value) : args.number("value") != 0);
   return one(padded ? pad(self, low, high, value) : self);
+}
+
+// In the format that the operand suggests; what is only cut keeps the order of what is left.
+void constant_pad_strides(Graph& graph, const Args& args, std::vector<TensorType>& results) {
+  const TensorType& self = args.value("self")->type;
+  const auto grows = [&](const Sym& pad) { return graph.sym->guard(Relation::kLt, 0, pad, "pad"); };
+  if (std::ranges::any_of(args.sizes("pad"), grows))
+    results[0].strides = suggested_strides(*graph.sym, self, results[0].sizes);
+  else
+    results[0].strides = preserved_strides(graph, with_layout(self, results[0].sizes, self.strides));
+}
+// That of padding around in a circle is row-major.
+void pad_strides(Graph& graph, const Args& args, std::vector<TensorType>& results) {
+  if (args.string("mode") == "constant") return constant_pad_strides(graph, args, results);
+  if (args.string("mode") == "circular") return contiguous_results(graph, args, results);
+  results[0].strides = suggested_strides(*graph.sym, args.value("self")->type, results[0].sizes);
 }
 
 // The index in the operand of each place of a padded dim.
@@ -356,7 +419,7 @@ std::vector<OpDef> joining_ops() {
       composite("cat", {"cat(Tensor[] tensors, int dim=0) -> Tensor"},
                 CDYNAMO_BODY(return one(cat(b, tensors_of(b, args), args.constant("dim")))),
                 {"torch.concat", "torch.concatenate"}, cat_strides),
-      composite("stack", {"stack(Tensor[] tensors, int dim=0) -> Tensor"}, stack_body),
+      composite("stack", {"stack(Tensor[] tensors, int dim=0) -> Tensor"}, stack_body, {}, stack_strides),
       composite("hstack", {"hstack(Tensor[] tensors) -> Tensor"}, stacked_body<1, 0>, {}, nullptr),
       composite("vstack", {"vstack(Tensor[] tensors) -> Tensor"}, stacked_body<2, 0>, {"torch.row_stack"},
                 nullptr),
@@ -371,13 +434,14 @@ std::vector<OpDef> joining_ops() {
       composite("flip", {"flip(Tensor self, int[] dims) -> Tensor"}, flip_body, {}, preserved_results),
       composite("fliplr", {"fliplr(Tensor self) -> Tensor"}, flip_body, {}, preserved_results),
       composite("flipud", {"flipud(Tensor self) -> Tensor"}, flip_body, {}, preserved_results),
-      composite("roll", {"roll(Tensor self, int[1] shifts, int[1] dims=[]) -> Tensor"}, roll_body),
+      composite("roll", {"roll(Tensor self, int[1] shifts, int[1] dims=[]) -> Tensor"}, roll_body, {},
+                roll_strides),
       composite("rot90", {"rot90(Tensor self, int k=1, int[] dims=[0,1]) -> Tensor"}, rot90_body, {},
                 nullptr),
       composite("constant_pad_nd", {"constant_pad_nd(Tensor self, int[] pad, Scalar value=0) -> Tensor"},
-                constant_pad_body),
+                constant_pad_body, {}, constant_pad_strides),
       composite("pad", {"pad(Tensor self, int[] pad, str mode=\"constant\", float? value=None) -> Tensor"},
-                pad_body),
+                pad_body, {}, pad_strides),
       with_in_place_variant(
           composite("tril", {"tril(Tensor self, int diagonal=0) -> Tensor"}, triangle_body<true>)),
       with_in_place_variant(

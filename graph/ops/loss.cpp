@@ -282,8 +282,26 @@ std::vector<Value*> cross_entropy_body(Builder& b, const Args& args) {
   return one(reduced(picked, reduction, input.dtype()));
 }
 
-OpDef loss(std::string_view name, std::string_view schema, BodyFn body) {
-  return composite(name, {schema}, body, {}, nullptr);
+bool is_reduced(const Args& args) { return args.constant("reduction") != 0; }
+// One kernel in eager, where it is several steps here.
+void order_of_operands(Graph& graph, const Args& args, std::vector<TensorType>& results) {
+  if (!is_reduced(args)) strides_of_tensors(graph, args, results);
+}
+// These go to a tensor like the input,
+void order_of_input(Graph& graph, const Args& args, std::vector<TensorType>& results) {
+  const TensorType& self = args.value("self")->type;
+  if (!is_reduced(args) && self.sizes == results[0].sizes)
+    results[0].strides = preserved_strides(graph, self);
+}
+// or to one that the input's negative made.
+void order_of_negative(Graph& graph, const Args& args, std::vector<TensorType>& results) {
+  const TensorType& self = args.value("self")->type;
+  if (!is_reduced(args) && self.sizes == results[0].sizes)
+    results[0].strides = elementwise_strides(*graph.sym, self.sizes, {&self});
+}
+
+OpDef loss(std::string_view name, std::string_view schema, BodyFn body, StridesFn strides = nullptr) {
+  return composite(name, {schema}, body, {}, strides);
 }
 
 }  // namespace
@@ -291,17 +309,17 @@ OpDef loss(std::string_view name, std::string_view schema, BodyFn body) {
 std::vector<OpDef> loss_ops() {
   return {
       loss("mse_loss", "mse_loss(Tensor self, Tensor target, int reduction=Mean) -> Tensor",
-           loss_body<squared_error>),
+           loss_body<squared_error>, order_of_operands),
       loss("l1_loss", "l1_loss(Tensor self, Tensor target, int reduction=Mean) -> Tensor",
            loss_body<absolute_error>),
       loss("smooth_l1_loss",
            "smooth_l1_loss(Tensor self, Tensor target, int reduction=Mean, float beta=1.0) -> Tensor",
-           loss_body<smooth_l1>),
+           loss_body<smooth_l1>, order_of_operands),
       loss("huber_loss",
            "huber_loss(Tensor self, Tensor target, int reduction=Mean, float delta=1.0) -> Tensor",
-           loss_body<huber>),
+           loss_body<huber>, order_of_input),
       loss("soft_margin_loss", "soft_margin_loss(Tensor self, Tensor target, int reduction=Mean) -> Tensor",
-           soft_margin_body),
+           soft_margin_body, order_of_negative),
       loss("kl_div",
            "kl_div(Tensor self, Tensor target, int reduction=Mean, *, bool log_target=False) -> Tensor",
            loss_body<divergence>),
@@ -319,7 +337,7 @@ std::vector<OpDef> loss_ops() {
       loss("binary_cross_entropy",
            "binary_cross_entropy(Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean) -> "
            "Tensor",
-           bce_body),
+           bce_body, order_of_input),
       loss("multi_margin_loss",
            "multi_margin_loss(Tensor self, Tensor target, Scalar p=1, Scalar margin=1, Tensor? weight=None, "
            "int reduction=Mean) -> Tensor",

@@ -205,10 +205,24 @@ std::vector<Value*> batch_norm_body(Builder& b, const Args& args) {
   return normalized_by_running(b, args, input);
 }
 
-void suggested_strides(Graph& graph, const Args& args, std::vector<TensorType>& results) {
+void batch_strides(Graph& graph, const Args& args, std::vector<TensorType>& results) {
   const TensorType& input = args.value("input")->type;
-  bool last = !is_contiguous(*graph.sym, input) && suggests_channels_last(*graph.sym, input);
-  results[0].strides = last ? channels_last_strides(results[0].sizes) : contiguous_strides(results[0].sizes);
+  results[0].strides = is_contiguous(*graph.sym, input)
+                           ? contiguous_strides(results[0].sizes)
+                           : suggested_strides(*graph.sym, input, results[0].sizes);
+}
+void group_strides(Graph& graph, const Args& args, std::vector<TensorType>& results) {
+  results[0].strides = suggested_strides(*graph.sym, args.value("input")->type, results[0].sizes);
+}
+// Eager brings the input into the format that it suggests and multiplies it by what is left of the normalized dims.
+void rms_strides(Graph& graph, const Args& args, std::vector<TensorType>& results) {
+  TensorType input = args.value("input")->type, scale = input;
+  if (!is_contiguous(*graph.sym, input) || suggests_channels_last(*graph.sym, input))
+    input.strides = suggested_strides(*graph.sym, input, input.sizes);
+  const size_t kept = input.sizes.size() - args.sizes("normalized_shape").size();
+  std::fill(scale.sizes.begin() + static_cast<int64_t>(kept), scale.sizes.end(), Sym(1));
+  scale.strides = contiguous_strides(scale.sizes);
+  results[0].strides = elementwise_strides(*graph.sym, results[0].sizes, {&input, &scale});
 }
 
 // Eager keeps mean and 1 / deviation in the input's dtype, which is what its backward reads; parameters in
@@ -327,23 +341,23 @@ std::vector<OpDef> normalization_ops() {
       composite(
           "rms_norm",
           {"rms_norm(Tensor input, int[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor"},
-          rms_norm_body),
+          rms_norm_body, {}, rms_strides),
       of_any_momentum(composite(
           "batch_norm",
           {"batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor(a!)? running_mean, Tensor(b!)? "
            "running_var, bool training, "
            "Scalar momentum, float eps, bool cudnn_enabled) -> Tensor"},
-          batch_norm_body, {}, suggested_strides)),
+          batch_norm_body, {}, batch_strides)),
       composite("group_norm",
                 {"group_norm(Tensor input, int num_groups, Tensor? weight=None, Tensor? bias=None, float "
                  "eps=1e-05, "
                  "bool cudnn_enabled=True) -> Tensor"},
-                group_norm_body, {}, suggested_strides),
+                group_norm_body, {}, group_strides),
       composite("instance_norm",
                 {"instance_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor(a!)? running_mean, "
                  "Tensor(b!)? running_var, "
                  "bool use_input_stats, float momentum, float eps, bool cudnn_enabled) -> Tensor"},
-                instance_norm_body, {}, suggested_strides),
+                instance_norm_body),
       composite("cosine_similarity",
                 {"cosine_similarity(Tensor x1, Tensor x2, int dim=1, float eps=1e-08) -> Tensor"},
                 cosine_similarity_body),

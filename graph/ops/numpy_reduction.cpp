@@ -185,14 +185,30 @@ void kept_order(Graph& graph, const Args& args, std::vector<TensorType>& results
   if (!array || results[0].rank() < 2) return;
   const TensorType& from = (*array)->type;
   const Dims reduced = numpy_axes(args, from.rank());
-  TensorType kept;
-  for (int64_t d = 0; d < from.rank(); ++d) {
-    const bool gone = std::find(reduced.begin(), reduced.end(), d) != reduced.end();
-    if (gone && !numpy_keepdims(args)) continue;
-    kept.sizes.push_back(gone ? Sym(1) : from.sizes[d]);
-    kept.strides.push_back(from.strides[d]);
+  std::vector<Sym> sizes = from.sizes, strides;
+  for (int64_t d : reduced) sizes[d] = Sym(1);
+  strides = numpy_kept_strides(*graph.sym, sizes, from);
+  if (numpy_keepdims(args)) {
+    results[0].strides = std::move(strides);
+    return;
   }
-  results[0].strides = numpy_strides(*graph.sym, kept.sizes, {&kept});
+  results[0].strides.clear();
+  for (int64_t d = 0; d < from.rank(); ++d)
+    if (std::find(reduced.begin(), reduced.end(), d) == reduced.end())
+      results[0].strides.push_back(strides[d]);
+}
+// Of what a reduction gives, by a ufunc.
+void ufunc_of_kept_order(Graph& graph, const Args& args, std::vector<TensorType>& results) {
+  kept_order(graph, args, results);
+  const TensorType kept = results[0];
+  results[0].strides = numpy_ufunc_strides(*graph.sym, kept.sizes, {&kept}, false);
+}
+
+// The root of a sum of squares is such a one; norms of other orders end with the reduction.
+void norm_order(Graph& graph, const Args& args, std::vector<TensorType>& results) {
+  const bool roots =
+      !args.has("ord") || std::holds_alternative<std::string>(args["ord"]) || args.number("ord") == 2;
+  (roots ? ufunc_of_kept_order : kept_order)(graph, args, results);
 }
 
 void scan_order(Graph& graph, const Args& args, std::vector<TensorType>& results) {
@@ -298,7 +314,7 @@ std::vector<OpDef> numpy_reduction_ops() {
                 extreme_body<amin>, kept_order, {"np.amin"}),
       reduction("np.ptp",
                 {"np.ptp(Tensor a, int[]? axis=None, Tensor? out=None, bool keepdims=False) -> Tensor"},
-                ptp_body),
+                ptp_body, ufunc_of_kept_order),
       reduction("np.argmax",
                 {"np.argmax(Tensor a, int? axis=None, Tensor? out=None, *, bool keepdims=False) -> Tensor"},
                 argmax_body<true>, contiguous_results),
@@ -318,7 +334,7 @@ std::vector<OpDef> numpy_reduction_ops() {
           "np.linalg_norm",
           {"np.linalg_norm(Tensor x, Scalar? ord=None, int[]? axis=None, bool keepdims=False) -> Tensor",
            "np.linalg_norm.kind(Tensor x, str ord, int[]? axis=None, bool keepdims=False) -> Tensor"},
-          norm_body, kept_order, {"np.linalg.norm"}),
+          norm_body, norm_order, {"np.linalg.norm"}),
       reduction("np.cumsum",
                 {"np.cumsum(Tensor a, int? axis=None, ScalarType? dtype=None, Tensor? out=None) -> Tensor"},
                 CDYNAMO_BODY(return scan_body(b, args, "core.cumsum")), scan_order),

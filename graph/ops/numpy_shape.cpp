@@ -236,6 +236,12 @@ OpDef copy_of(std::string_view name, std::vector<std::string_view> schemas, Body
 
 // ---- memory order of copies -----------------------------------------------------------------------------
 
+// What index arrays pick lies as they do.
+void indices_order(Graph& graph, const Args& args, std::vector<TensorType>& results) {
+  contiguous_results(graph, args, results);
+  if (args.has("axis"))
+    results[0].strides = numpy_strides(*graph.sym, results[0].sizes, {&args.value("indices")->type});
+}
 void row_major_order(Graph&, const Args&, std::vector<TensorType>& results) {
   results[0].strides = contiguous_strides(results[0].sizes);
 }
@@ -333,7 +339,7 @@ std::vector<OpDef> copies() {
               row_major_order, {"np.ndarray.take"}),
       copy_of("np.take_along_axis",
               {"np.take_along_axis(Tensor arr, Tensor indices, int? axis=-1) -> Tensor"},
-              take_along_axis_body),
+              take_along_axis_body, indices_order),
       copy_of("np.tril", {"np.tril(Tensor m, int k=0) -> Tensor"}, tril_body, triangle_order),
       copy_of("np.triu", {"np.triu(Tensor m, int k=0) -> Tensor"}, triu_body, triangle_order),
       maybe_view("np.diag", {"np.diag(Tensor v, int k=0) -> Tensor"}, diag_body, diag_alias),

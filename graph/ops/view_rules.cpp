@@ -212,9 +212,7 @@ Sym wrap_index(SymContext& sym, const Sym& index, const Sym& size, const std::st
 
 void strides_of_pixels(Graph& graph, const Args& args, std::vector<TensorType>& results) {
   const TensorType& input = args.value(args.schema().params[0].name)->type;
-  const bool channels_last = !is_contiguous(*graph.sym, input) && suggests_channels_last(*graph.sym, input);
-  results[0].strides =
-      channels_last ? channels_last_strides(results[0].sizes) : contiguous_strides(results[0].sizes);
+  results[0].strides = suggested_strides(*graph.sym, input, results[0].sizes);
 }
 
 }  // namespace cdynamo::graph

@@ -90,7 +90,8 @@ graph::Value* piece(Executor& ex, const Arg& number, const std::vector<Sym>& siz
   const auto* held = std::get_if<graph::Value*>(&number);
   if (!held) return append_call1(ex, "core.full", {sizes, number, dtype});
   graph::Value* one = append_call1(ex, "core.cast", {*held, dtype});
-  one = append_call1(ex, "clone", {append_call1(ex, "expand", {one, sizes, false})});
+  one = append_call1(ex, "clone",
+                     {append_call1(ex, "expand", {one, sizes, false}), std::string("contiguous_format")});
   one->type.weak = false;
   return one;
 }
