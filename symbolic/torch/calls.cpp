@@ -3,6 +3,8 @@
 #include <optional>
 
 #include "graph/op.h"
+#include "graph/ops/random.h"
+#include "graph/strides.h"
 #include "symbolic/capture/value_factories.h"
 #include "symbolic/torch/attention.h"
 #include "symbolic/torch/autocast_policy.h"
@@ -114,6 +116,9 @@ ValuePtr apply_out(Executor& ex, const graph::OpDef& op, const ValuePtr& out_arg
     for (int d = 0; fits && d < type.rank(); ++d)
       fits = ex.graph().sym->guard_eq(given.sizes[d], type.sizes[d], "out=");
     if (!fits) break_graph("CD0402", "a tensor of another dtype or other sizes, or a gradient");
+    // Eager draws them one after the other in memory.
+    if (graph::draws_random_numbers(op) && !graph::is_contiguous(*ex.graph().sym, given))
+      break_graph("CD0402", "a tensor that random numbers fill in another order");
   }
   for (size_t i = 0; i < results.size(); ++i)
     append_call1(ex, "copy", {targets[i], results[i]}, /*in_place=*/true);

@@ -72,3 +72,25 @@ def test_gradients_are_refused_as_in_eager():
     x = torch.randn(3, requires_grad=True)
     with pytest.raises(RuntimeError, match="automatic differentiation"):
         cdynamo.optimize(f)(x, torch.empty(3))
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda o: torch.randn(2, 3, out=o),
+        lambda o: torch.rand((2, 3), out=o) + 1,
+        lambda o: torch.normal(0.0, 1.0, (2, 3), out=o),
+        lambda o: torch.randint(0, 9, (2, 3), out=o.long().t().contiguous().t()) + o,
+    ],
+)
+@pytest.mark.parametrize(
+    "make", [lambda: torch.zeros(2, 3), lambda: torch.zeros(3, 2).t(), lambda: torch.zeros(4, 6)[::2, ::2]]
+)
+def test_random_numbers_are_drawn_in_the_order_of_memory(f, make):
+    drawn = []
+    for function in (f, cdynamo.optimize(f)):
+        torch.manual_seed(0)
+        given = make()
+        drawn.append((function(given), given))
+    for got, expected in zip(*drawn, strict=True):
+        assert got.stride() == expected.stride() and torch.equal(got, expected)
