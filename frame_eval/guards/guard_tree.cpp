@@ -7,6 +7,7 @@
 #include "frame_eval/hook/frame.h"
 #include "frame_eval/hook/hook.h"
 #include "graph/op.h"
+#include "graph/passes/view_step.h"
 #include "symbolic/interop/abstract_class.h"
 #include "symbolic/interop/numpy_errors.h"
 #include "symbolic/interop/view_base.h"
@@ -28,13 +29,11 @@ bool is_root(SourceKind kind) {
   }
 }
 
-// What the graph's in-place operators take as arguments.
+// What the graph writes to, and what lies beneath it where that is a view.
 std::unordered_set<const graph::Value*> written_values(const graph::Graph& graph) {
   std::unordered_set<const graph::Value*> values;
-  for (const auto& node : graph.nodes)
-    if (node->in_place)
-      for (const graph::Arg& arg : node->args)
-        if (auto* value = std::get_if<graph::Value*>(&arg); value && *value) values.insert(*value);
+  for (const graph::CapturedWrite& write : graph::captured_writes(graph))
+    values.insert(graph::view_history(write.target).root);
   return values;
 }
 

@@ -90,3 +90,36 @@ def test_numpy_reads_before_it_writes():
     a, b = np.arange(9.0).reshape(3, 3), np.arange(9.0).reshape(3, 3)
     assert cdynamo.optimize(f, fullgraph=True)(a).tolist() == f(b).tolist()
     assert a.tolist() == b.tolist()
+
+
+def test_what_is_written_is_a_copy_and_what_is_read_may_lie_in_another():
+    def f(a, b):
+        return a.clone().sub_(b), a.clone().copy_(b)
+
+    a = torch.randn(4, 6)
+    before = cdynamo.counters()["graphs_compiled"]
+    compiled = cdynamo.optimize(f, fullgraph=True)
+    for b in (a[:1], a, torch.randn(1, 6)):
+        for got, expected in zip(compiled(a, b), f(a, b), strict=True):
+            assert torch.equal(got, expected)
+    assert cdynamo.counters()["graphs_compiled"] - before <= 2
+
+
+def test_what_is_read_of_two_views_beside_a_write():
+    shared = torch.randn(3)
+    views = {"one": shared, "other": shared.view(3)}
+
+    def f(a):
+        a.add_(views["one"])
+        return views["other"] + 1
+
+    compiled = cdynamo.optimize(f, fullgraph=True)
+    for a in (torch.randn(3), torch.randn(3)):
+        mine, theirs = a.clone(), a.clone()
+        assert torch.equal(compiled(mine), f(theirs)) and torch.equal(mine, theirs)
+    mine, theirs = views["one"].clone(), views["one"].clone()
+    for target, function in ((mine, compiled), (theirs, f)):  # written to and looked at
+        shared.copy_(torch.arange(3.0))
+        result = function(shared)
+        target.copy_(result)
+    assert torch.equal(mine, theirs)
