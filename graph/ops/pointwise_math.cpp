@@ -427,6 +427,7 @@ std::vector<OpDef> special_functions() {
          .schemas =
              {"nan_to_num(Tensor self, float? nan=None, float? posinf=None, float? neginf=None) -> Tensor"},
          .scalar = nan_to_num_scalar,
+         .strides = preserved_results,
          .derivative = CDYNAMO_DERIVATIVE(
              d.set(0, d.grad() * cast(apply("isfinite", {d.operand(0)}), d.grad().dtype())))},
   };
