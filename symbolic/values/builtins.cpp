@@ -240,7 +240,10 @@ ValuePtr divide_with_remainder(Executor& ex, const CallArgs& args) {
   require_count(ex, "divmod", args, 2, 2);
   if (all_constants(args.positional)) return folded(ex, "divmod", args);
   const ValuePtr &left = args.positional[0], &right = args.positional[1];
-  const bool right_first = left->type() != right->type() && PyType_IsSubtype(right->type(), left->type());
+  PyObject* reflected = interned("__rdivmod__");
+  const bool right_first =
+      left->type() != right->type() && PyType_IsSubtype(right->type(), left->type()) &&
+      lookup_type(ex, left->type(), reflected) != lookup_type(ex, right->type(), reflected);
   if (right_first)
     if (ValuePtr result = asked_for_divmod(ex, right, "__rdivmod__", left)) return result;
   if (ValuePtr result = asked_for_divmod(ex, left, "__divmod__", right)) return result;

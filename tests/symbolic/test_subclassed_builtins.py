@@ -265,6 +265,10 @@ class Divided(int):
         return "rdivmod"
 
 
+class DividedToo(Divided):
+    pass
+
+
 class DividedFloat(float):
     def __rdivmod__(self, other):
         return "rdivmod"
@@ -273,6 +277,7 @@ class DividedFloat(float):
 def divided(i, f):
     plain = Adding(7)
     return (
+        divmod(i, DividedToo(2)),
         divmod(i, 2),
         divmod(7, i),
         divmod(7.5, i),
