@@ -2,6 +2,7 @@
 #include "symbolic/capture/value_factories.h"
 #include "symbolic/frames/frame.h"
 #include "symbolic/values/constant.h"
+#include "symbolic/values/sym_int.h"
 #include "symbolic/values/value_tools.h"
 
 namespace cdynamo::symbolic {
@@ -84,10 +85,10 @@ bool are_identical(Executor& ex, const ValuePtr& left, const ValuePtr& right) {
   if (are_singletons || !are_constants)
     if (left->is_same_object(*right)) return true;
   if (are_singletons) return false;
-  if (left->type() == &PyLong_Type && right->type() == &PyLong_Type &&
-      (!place_of(*left) || !place_of(*right)))
-    return are_one_small_int(ex, left, right);
-  return guard_identity(ex, *left, *right);
+  if (place_of(*left) && place_of(*right)) return guard_identity(ex, *left, *right);
+  const auto is_symbol = [](const ValuePtr& value) { return dynamic_cast<SymIntValue*>(value.get()); };
+  return (is_symbol(left) || is_symbol(right)) && left->type() == right->type() &&
+         are_one_small_int(ex, left, right);
 }
 
 void is_op(Executor& ex, SymbolicFrame& frame, const Instruction& in) {
