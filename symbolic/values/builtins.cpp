@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/substitute.h"
 #include "graph/sizes/sym.h"
 #include "symbolic/capture/executor_state.h"
@@ -492,6 +493,21 @@ ValuePtr shown_part(const UserObjectValue& object, bool repr) {
   const bool is_base_s = repr ? type->tp_repr == base->tp_repr : type->tp_str == base->tp_str;
   return is_base_s && std::ranges::find(kTypes, base) != std::end(kTypes) ? object.storage() : nullptr;
 }
+
+// What a list, tuple or dict shows of its items; within itself, that it is one (Py_ReprEnter).
+ValuePtr text_of_container(Executor& ex, const ValuePtr& container) {
+  static thread_local std::vector<const SymbolicValue*> shown;
+  if (std::ranges::find(shown, container.get()) != shown.end()) {
+    const PyTypeObject* type = container->type();
+    return ex.constant(PyRef::borrow(interned(type == &PyList_Type    ? "[...]"
+                                              : type == &PyTuple_Type ? "(...)"
+                                                                      : "{...}")));
+  }
+  shown.push_back(container.get());
+  absl::Cleanup leave = [] { shown.pop_back(); };
+  return polyfill(ex, PythonSide::kStandardPolyfills, "container_repr")->call(ex, positional({container}));
+}
+
 }  // namespace
 
 ValuePtr to_string(Executor& ex, const ValuePtr& value, bool repr) {
@@ -528,7 +544,7 @@ ValuePtr to_string(Executor& ex, const ValuePtr& value, bool repr) {
   // What holds instances of the program's shows them as their classes say.
   if (!object &&
       (value->type() == &PyList_Type || value->type() == &PyTuple_Type || value->type() == &PyDict_Type))
-    return polyfill(ex, PythonSide::kStandardPolyfills, "container_repr")->call(ex, positional({value}));
+    return text_of_container(ex, value);
   if (!object || shows_a_set(object.get())) break_graph("CD0215", "text of " + value->describe());
   refuse_long_number(nullptr, object.get());
   refuse_limited_text(object.get());
