@@ -310,7 +310,11 @@ ValuePtr globals(Executor& ex, const CallArgs&) {
 ValuePtr iterate(Executor& ex, const CallArgs& args) {
   require_count(ex, "iter", args, 1, 2);
   if (args.positional.size() == 2) {
-    require_callable(ex, args.positional[0], "iter(v, w): v must be callable");
+    guard_class(ex, args.positional[0]->type());
+    // What it says of what cannot be called is not the same in every release.
+    if (!args.positional[0]->type()->tp_call)
+      checked_user(
+          ex, PyObject_CallFunctionObjArgs(library_object("builtins", "iter"), Py_None, Py_None, nullptr));
     return new_callable_iterator(args.positional[0], args.positional[1]);
   }
   return iterate_value(ex, args.positional[0]);
