@@ -269,9 +269,11 @@ void ListValue::set_item(Executor& ex, const ValuePtr& subscript, const ValuePtr
 void ListValue::set_slice(Executor& ex, const ValuePtr& slice, const ValuePtr& value) {
   std::vector<ValuePtr> given;
   if (value && !is_iterable(value)) {
-    const bool is_extended = slice_bounds(ex, slice, static_cast<Py_ssize_t>(size(ex))).step != 1;
-    raise_error(ex, PyExc_TypeError,
-                is_extended ? "must assign iterable to extended slice" : "can only assign an iterable");
+    // What a list says of it is not the same in every release.
+    const PyRef step =
+        checked(PyLong_FromSsize_t(slice_bounds(ex, slice, static_cast<Py_ssize_t>(size(ex))).step));
+    const PyRef all = checked(PySlice_New(nullptr, nullptr, step.get())), list = checked(PyList_New(0));
+    if (PyObject_SetItem(list.get(), all.get(), Py_None) < 0) raise_current_error(ex);
   }
   if (value) given = listed_items(ex, value);
   SliceBounds bounds = slice_bounds(ex, slice, static_cast<Py_ssize_t>(size(ex)));
