@@ -68,8 +68,7 @@ PyObject* dict_item(PyObject* dict, PyObject* key) {
 bool guarded_presence(Executor& ex, PyObject* globals, PyObject* name) {
   PyObject* object = dict_item(globals, name);
   if (object)  // its type tells
-    add_guard(ex, GuardKind::kType, global_source(ex, globals, name),
-              reinterpret_cast<PyObject*>(Py_TYPE(object)));
+    guard_exact_type(ex, object, global_source(ex, globals, name));
   else
     add_guard(ex, GuardKind::kKeyAbsent, namespace_source(ex, globals), name);
   return object != nullptr;

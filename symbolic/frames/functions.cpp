@@ -240,8 +240,7 @@ bool FunctionValue::guarded_presence(Executor& ex, PyObject* name) {
   PyObject* dict = function_ ? as_function(function_.get())->func_dict : nullptr;
   PyObject* own = dict ? PyDict_GetItemWithError(dict, name) : nullptr;
   if (own && source)  // its type tells
-    add_guard(ex, GuardKind::kType, key_source(instance_dict_source(source), name),
-              reinterpret_cast<PyObject*>(Py_TYPE(own)));
+    guard_exact_type(ex, own, key_source(instance_dict_source(source), name));
   else if (source)
     add_guard(ex, GuardKind::kAttributeAbsent, source, name);
   return own != nullptr;
