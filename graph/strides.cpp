@@ -50,17 +50,6 @@ std::vector<Sym> strides_in_order(const std::vector<Sym>& sizes, const std::vect
   return strides;
 }
 
-// An operand as the iterator sees it: strides for the broadcast shape, 0 where it is expanded.
-std::vector<Sym> broadcast_strides(SymContext& sym, const std::vector<Sym>& sizes, const TensorType& type) {
-  std::vector<Sym> strides(sizes.size(), 0);
-  size_t offset = sizes.size() - type.sizes.size();
-  for (size_t i = 0; i < type.sizes.size(); ++i) {
-    bool expanded = equal(sym, type.sizes[i], 1) && !equal(sym, sizes[offset + i], 1);
-    if (!expanded) strides[offset + i] = type.strides[i];
-  }
-  return strides;
-}
-
 // TensorIterator's should_swap: 1: dim a comes after dim b, -1: before, 0: cannot be said.
 int compare_dims(SymContext& sym, const std::vector<Sym>& sizes,
                  const std::vector<std::vector<Sym>>& operands, int a, int b) {
@@ -133,6 +122,16 @@ std::vector<int> iteration_order(SymContext& sym, const std::vector<Sym>& sizes,
 bool plainly_contiguous(const TensorType& type) { return type.strides == contiguous_strides(type.sizes); }
 
 }  // namespace
+
+std::vector<Sym> broadcast_strides(SymContext& sym, const std::vector<Sym>& sizes, const TensorType& type) {
+  std::vector<Sym> strides(sizes.size(), 0);
+  size_t offset = sizes.size() - type.sizes.size();
+  for (size_t i = 0; i < type.sizes.size(); ++i) {
+    bool expanded = equal(sym, type.sizes[i], 1) && !equal(sym, sizes[offset + i], 1);
+    if (!expanded) strides[offset + i] = type.strides[i];
+  }
+  return strides;
+}
 
 bool is_contiguous(SymContext& sym, const TensorType& type) {
   if (plainly_contiguous(type) || has_no_elements(sym, type)) return true;

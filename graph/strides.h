@@ -20,6 +20,9 @@ std::vector<Sym> suggested_strides(SymContext& sym, const TensorType& type, cons
 std::vector<Sym> column_major_strides(std::vector<Sym> sizes);
 std::vector<Sym> channels_last_strides(const std::vector<Sym>& sizes);
 
+// Those with which a tensor is seen as one of `sizes`: 0 along what it is expanded by.
+std::vector<Sym> broadcast_strides(SymContext& sym, const std::vector<Sym>& sizes, const TensorType& type);
+
 // TensorIterator's rule for the result of a pointwise operator.
 std::vector<Sym> elementwise_strides(SymContext& sym, const std::vector<Sym>& sizes,
                                      const std::vector<const TensorType*>& operands);

@@ -81,11 +81,13 @@ std::vector<Sym> iterated_strides(Graph& graph, const Args& args, const Advanced
   }
   for (const Value* index : args.values("indices")) {
     if (!index) continue;
-    operands.push_back(shown);
-    const TensorType& type = index->type;
-    const size_t first = a.at + a.shape.size() - type.sizes.size();
-    std::copy(type.sizes.begin(), type.sizes.end(), operands.back().sizes.begin() + first);
-    std::copy(type.strides.begin(), type.strides.end(), operands.back().strides.begin() + first);
+    // The index, expanded to the indices' sizes, is a view that has the other dims too, with one place each.
+    const TensorType expanded{.sizes = a.shape,
+                              .strides = broadcast_strides(*graph.sym, a.shape, index->type)};
+    TensorType& seen = operands.emplace_back();
+    seen.sizes.assign(result.sizes.size(), 1);
+    std::ranges::copy(a.shape, seen.sizes.begin() + a.at);
+    seen.strides = view_strides(*graph.sym, expanded, seen.sizes).value_or(contiguous_strides(seen.sizes));
   }
   std::vector<const TensorType*> pointers;
   for (const TensorType& type : operands) pointers.push_back(&type);

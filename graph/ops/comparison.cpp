@@ -52,10 +52,22 @@ Scalar signbit_scalar(ScalarBuilder& b, const Scalar* x, const Args&) {
 }
 
 // NumPy's signbit has loops for floats alone.
+// Eager starts from self == other, and writes the rest into that.
+void compared_order(Graph& graph, const Args& args, std::vector<TensorType>& results) {
+  results[0].strides = elementwise_strides(*graph.sym, results[0].sizes,
+                                           {&args.value("self")->type, &args.value("other")->type});
+}
+
 void signbit_order(Graph& graph, const Args& args, std::vector<TensorType>& results) {
   const TensorType& self = args.value("self")->type;
   if (graph.framework == Framework::kNumpy)
     results[0].strides = numpy_ufunc_strides(*graph.sym, results[0].sizes, {&self}, !is_float(self.dtype));
+}
+
+// PyTorch fills the answer for what is always finite, as full_like does.
+void finite_order(Graph& graph, const Args& args, std::vector<TensorType>& results) {
+  if (graph.framework == Framework::kTorch && !is_float(args.value("self")->type.dtype))
+    preserved_results(graph, args, results);
 }
 
 OpDef predicate(std::string_view name, std::string_view schema, std::vector<std::string_view> numpy_names,
@@ -174,8 +186,9 @@ std::vector<OpDef> comparisons() {
                  {"torch.greater_equal", "torch.Tensor.greater_equal", "torch.Tensor.__ge__"},
                  "np.greater_equal", compare_scalar<&ScalarBuilder::ge>),
       predicate("isnan", "isnan(Tensor self) -> Tensor", {"np.isnan"}, isnan_scalar),
-      predicate("isinf", "isinf(Tensor self) -> Tensor", {"np.isinf"}, isinf_scalar),
-      predicate("isfinite", "isfinite(Tensor self) -> Tensor", {"np.isfinite"}, isfinite_scalar),
+      predicate("isinf", "isinf(Tensor self) -> Tensor", {"np.isinf"}, isinf_scalar, finite_order),
+      predicate("isfinite", "isfinite(Tensor self) -> Tensor", {"np.isfinite"}, isfinite_scalar,
+                finite_order),
       predicate("isposinf", "isposinf(Tensor self) -> Tensor", {"np.isposinf"}, isposinf_scalar),
       predicate("isneginf", "isneginf(Tensor self) -> Tensor", {"np.isneginf"}, isneginf_scalar),
       predicate("signbit", "signbit(Tensor self) -> Tensor", {"np.signbit"}, signbit_scalar, signbit_order),
@@ -239,6 +252,7 @@ std::vector<OpDef> logic() {
        .schemas = {"isclose(Tensor self, Tensor other, float rtol=1e-05, float atol=1e-08, bool "
                    "equal_nan=False) -> Tensor"},
        .body = isclose_body,
+       .strides = compared_order,
        .in_place_variant = false},
       {.name = "isreal",
        .family = Family::kComposite,

@@ -299,6 +299,12 @@ void order_of_negative(Graph& graph, const Args& args, std::vector<TensorType>& 
   if (!is_reduced(args) && self.sizes == results[0].sizes)
     results[0].strides = elementwise_strides(*graph.sym, self.sizes, {&self});
 }
+// or, with logits, to one like the target.
+void order_of_target(Graph& graph, const Args& args, std::vector<TensorType>& results) {
+  const TensorType& target = args.value("target")->type;
+  if (!is_reduced(args) && target.sizes == results[0].sizes)
+    results[0].strides = preserved_strides(graph, target);
+}
 
 OpDef loss(std::string_view name, std::string_view schema, BodyFn body, StridesFn strides = nullptr) {
   return composite(name, {schema}, body, {}, strides);
@@ -333,7 +339,7 @@ std::vector<OpDef> loss_ops() {
       loss("binary_cross_entropy_with_logits",
            "binary_cross_entropy_with_logits(Tensor self, Tensor target, Tensor? weight=None, "
            "Tensor? pos_weight=None, int reduction=Mean) -> Tensor",
-           bce_with_logits_body),
+           bce_with_logits_body, order_of_target),
       loss("binary_cross_entropy",
            "binary_cross_entropy(Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean) -> "
            "Tensor",

@@ -25,8 +25,13 @@ struct Names {
   std::vector<std::string_view> torch, numpy;
 };
 
+// PyTorch makes the result like the operand before it looks how to iterate.
+void angle_order(Graph& graph, const Args& args, std::vector<TensorType>& results) {
+  if (graph.framework == Framework::kTorch) preserved_results(graph, args, results);
+}
+
 OpDef function(std::string_view name, std::string_view schema, ScalarFn scalar, DerivativeFn derivative,
-               Names names = {}, CheckFn check = nullptr) {
+               Names names = {}, CheckFn check = nullptr, StridesFn strides = nullptr) {
   return {.name = name,
           .family = Family::kPointwise,
           .schemas = {schema},
@@ -34,6 +39,7 @@ OpDef function(std::string_view name, std::string_view schema, ScalarFn scalar, 
           .numpy_names = std::move(names.numpy),
           .promotion = Promotion::kFloat,
           .scalar = scalar,
+          .strides = strides,
           .derivative = derivative,
           .check = check};
 }
@@ -357,11 +363,11 @@ std::vector<OpDef> trigonometry() {
         function("deg2rad", "deg2rad(Tensor self) -> Tensor",
                  CDYNAMO_SCALAR(return b.mul(x[0], number(b, std::numbers::pi / 180, x[0]))),
                  CDYNAMO_DERIVATIVE(d.set(0, d.grad() * (std::numbers::pi / 180))),
-                 {{}, {"np.deg2rad", "np.radians"}}),
+                 {{}, {"np.deg2rad", "np.radians"}}, nullptr, angle_order),
         function("rad2deg", "rad2deg(Tensor self) -> Tensor",
                  CDYNAMO_SCALAR(return b.mul(x[0], number(b, 180 / std::numbers::pi, x[0]))),
                  CDYNAMO_DERIVATIVE(d.set(0, d.grad() * (180 / std::numbers::pi))),
-                 {{}, {"np.rad2deg", "np.degrees"}}),
+                 {{}, {"np.rad2deg", "np.degrees"}}, nullptr, angle_order),
   };
 }
 

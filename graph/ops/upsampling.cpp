@@ -15,6 +15,7 @@ std::vector<int64_t> factors_of(Builder& b, const Args& args, Tensor x) {
   const auto* scales = std::get_if<std::vector<double>>(&given);
   if (x.rank() < 3 || (scales ? scales->size() : output.size()) != spatial)
     throw Unsupported("upsampling of a tensor of another rank");
+  if (x.size(1) == Sym(0)) throw Unsupported("upsampling of no channel");
   std::vector<int64_t> factors;
   for (size_t d = 0; d < spatial; ++d) {
     const int64_t size = b.sym().specialize(x.size(static_cast<int64_t>(d) + 2), "upsample");
@@ -32,6 +33,7 @@ std::vector<int64_t> factors_of(Builder& b, const Args& args, Tensor x) {
 
 std::vector<Value*> nearest_body(Builder& b, const Args& args) {
   const Tensor x = operand(b, args, "input");
+  if (!is_float(x.dtype()) && x.dtype() != DType::kU8) throw Unsupported("upsampling of integers");
   std::vector<Sym> paired = {x.size(0), x.size(1)}, wide = paired, sizes = paired;
   int64_t d = 2;
   for (int64_t times : factors_of(b, args, x)) {

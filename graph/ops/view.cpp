@@ -94,8 +94,11 @@ Alias flatten_alias(const Node& node) {
 // ravel gives a contiguous tensor: a copy where the strides are not row-major, even in one dim; else a view, even of one dim.
 std::vector<TensorType> infer_ravel(Graph& graph, const Args& args) {
   TensorType type = self_of(args);
-  type.sizes = {type.numel()};
-  type.strides = {1};
+  const std::vector<Sym> sizes = {type.numel()};
+  // One element, or none, is contiguous with any stride, and keeps it.
+  auto seen = is_contiguous(*graph.sym, type) ? view_strides(*graph.sym, type, sizes) : std::nullopt;
+  type.sizes = sizes;
+  type.strides = seen.value_or(std::vector<Sym>{1});
   return {type};
 }
 Alias ravel_alias(const Node& node) {

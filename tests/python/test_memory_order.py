@@ -189,6 +189,101 @@ def test_sizes_that_change():
                 torch.testing.assert_close(got, expected)
 
 
+# Dims of one place, or none, leave a choice of strides, which operators make in two ways.
+FEW = {
+    "nothing": lambda dtype: torch.empty(0, 15, dtype=dtype).T,
+    "column": lambda dtype: torch.ones(1, 4, dtype=dtype).T,
+    "row": lambda dtype: torch.ones(4, 1, dtype=dtype).T,
+    "permuted": lambda dtype: torch.ones(1, 3, 2, dtype=dtype).permute(1, 2, 0),
+    "nothing, permuted": lambda dtype: torch.empty(2, 0, 3, dtype=dtype).permute(2, 0, 1),
+    "one": lambda dtype: torch.empty_strided((1, 1), (7, 5), dtype=dtype).zero_(),
+}
+REAL_OPERATORS = {
+    "isinf": torch.isinf,
+    "isfinite": torch.isfinite,
+    "deg2rad": torch.deg2rad,
+    "rad2deg": torch.rad2deg,
+    "abs": torch.abs,
+    "add": lambda x: x + 1,
+    "logits": lambda x: F.binary_cross_entropy_with_logits(x.clone().contiguous(), x, reduction="none"),
+}
+COMPLEX_OPERATORS = {
+    "isinf": torch.isinf,
+    "abs": torch.abs,
+    "angle": torch.angle,
+    "reciprocal": torch.reciprocal,
+    "conj_physical": torch.conj_physical,
+    "add": lambda x: x + 1,
+    "div": lambda x: x / 2,
+    "eq": lambda x: x == 1,
+    "where": lambda x: torch.where(x == 0, x, x + 1),
+}
+CHOOSING = [
+    (name, operator, dtype)
+    for operators, dtypes in (
+        (REAL_OPERATORS, [torch.float32, torch.int64]),
+        (COMPLEX_OPERATORS, [torch.complex64]),
+    )
+    for name, operator in operators.items()
+    for dtype in dtypes
+    if not (name == "logits" and dtype is torch.int64)
+]
+
+
+@pytest.mark.parametrize(("name", "operator", "dtype"), CHOOSING)
+def test_strides_where_dims_leave_a_choice(name, operator, dtype):
+    def f(x):
+        y = operator(x)
+        return y, y.stride()
+
+    for make in FEW.values():
+        cdynamo.reset()
+        x = make(dtype)
+        (got, inside), (expected, _) = cdynamo.optimize(f)(x), f(x)
+        assert got.stride() == inside == expected.stride() and got.dtype == expected.dtype
+
+
+def test_polar_coordinates_of_another_order():
+    size, angle = images(2, 5, 1, 3).permute(0, 3, 2, 1), images(2, 3, 3, 5)
+    for f in (torch.polar, torch.complex):
+        got, expected = cdynamo.optimize(f)(size.abs(), angle), f(size.abs(), angle)
+        assert got.stride() == expected.stride()
+        torch.testing.assert_close(got, expected)
+
+
+FLATTENERS = {
+    "ravel": lambda x: x.ravel(),
+    "flatten": lambda x: x.flatten(),
+    "reshape": lambda x: x.reshape(-1),
+    "view": lambda x: x.contiguous().view(-1),
+}
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("flatten", FLATTENERS)
+def test_what_has_few_elements_keeps_its_strides_when_flattened(flatten, dynamic):
+    for size, stride in [
+        ((0,), (33,)),
+        ((1,), (7,)),
+        ((1, 1), (7, 5)),
+        ((1, 1, 1), (3, 7, 5)),
+        ((0, 4), (7, 5)),
+        ((3, 1), (1, 5)),
+        ((1, 3), (1, 2)),
+        ((3,), (2,)),
+        ((), ()),
+    ]:
+
+        def f(x):
+            y = FLATTENERS[flatten](x)
+            return y, y.stride()
+
+        x = torch.empty_strided(size, stride).zero_()
+        (got, inside), (expected, _) = cdynamo.optimize(f, dynamic=dynamic)(x), f(x)
+        assert got.stride() == inside == expected.stride()
+        assert (got.data_ptr() == x.data_ptr()) == (expected.data_ptr() == x.data_ptr())
+
+
 ARRAYS = {
     "row-major": lambda a: a,
     "column-major": np.asfortranarray,

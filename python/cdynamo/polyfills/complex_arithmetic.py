@@ -46,10 +46,11 @@ def complex_(real, imag):
 @_rule("polar")
 def polar(abs, angle):
     _check_halves(abs, angle)
+    strides = _strides_of_result(abs, angle)
     if torch.is_grad_enabled() and (abs.requires_grad or angle.requires_grad):
         # Gradients lie as halves of pairs.
         abs, angle = torch.stack(torch.broadcast_tensors(abs, angle), -1).unbind(-1)
-    return _joined(abs * torch.cos(angle), abs * torch.sin(angle))
+    return _joined(abs * torch.cos(angle), abs * torch.sin(angle), strides)
 
 
 @_rule("cfloat")
@@ -161,12 +162,12 @@ def _like(x, dtype, value):
 
 @_rule("add")
 def add(a, b, *, alpha=1):
-    return _sum(a, _scaled(b, alpha), False)
+    return _sum(a, b, alpha, False)
 
 
 @_rule("sub", "subtract")
 def sub(a, b, *, alpha=1):
-    return _sum(a, _scaled(b, alpha), True)
+    return _sum(a, b, alpha, True)
 
 
 @_rule("rsub")
@@ -182,12 +183,14 @@ def _scaled(b, alpha):
     return mul(b, alpha) if _is_complex(b) else b * alpha
 
 
-def _sum(a, b, negated):
+def _sum(a, b, alpha, negated):
+    strides = _strides_of_result(a, b)
+    b = _scaled(b, alpha)
     _check(a, b)
     if _is_complex(a) and _is_complex(b) and a.shape == b.shape:
-        return _of(_pairs(a) - _pairs(b) if negated else _pairs(a) + _pairs(b))
+        pairs = _pairs(a) - _pairs(b) if negated else _pairs(a) + _pairs(b)
+        return _of(_laid_out_pairs(pairs, strides))
     (ar, ai), (br, bi) = _parts(a), _parts(b)
-    strides = _strides_of_result(a, b)
     return _joined(ar - br, ai - bi, strides) if negated else _joined(ar + br, ai + bi, strides)
 
 
@@ -208,6 +211,10 @@ def div(a, b, *, rounding_mode=None):
     if rounding_mode is not None:
         not_captured("a rounded complex quotient")
     _check(a, b)
+    return _quotient(a, b, _strides_of_result(a, b))
+
+
+def _quotient(a, b, strides):
     (ar, ai), (br, bi) = _parts(a), _parts(b)
     if not isinstance(br, torch.Tensor):  # of a number
         br, bi = (
@@ -224,12 +231,12 @@ def div(a, b, *, rounding_mode=None):
     scale = 1.0 / (great + small * ratio)
     real = torch.where(first, ar + ai * ratio, ar * ratio + ai)
     imag = torch.where(first, ai - ar * ratio, ai * ratio - ar)
-    return _joined(real * scale, imag * scale, _strides_of_result(a, b))
+    return _joined(real * scale, imag * scale, strides)
 
 
 @_rule("reciprocal")
 def reciprocal(z):
-    return div(1.0, z)
+    return _quotient(1.0, z, _strides_of_result(z))
 
 
 @_rule("rdiv")
@@ -255,7 +262,7 @@ def positive(z):
 @_rule("conj_physical")
 def conj_physical(z):
     real, imag = _parts(z)
-    return _joined(real, -imag, _strides_of_result(z))
+    return _joined(real, -imag, _strides_like(z))
 
 
 @_rule("resolve_conj")
@@ -310,7 +317,7 @@ def isnan(z):
 @_rule("isinf")
 def isinf(z):
     real, imag = _parts(z)
-    return real.isinf() | imag.isinf()
+    return real.isinf().__ior__(imag.isinf())  # where a dim has one place, the order is that of the first
 
 
 @_rule("isfinite")

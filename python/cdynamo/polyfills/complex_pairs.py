@@ -57,10 +57,11 @@ def _parts(x):
 
 
 def _strides_of_result(*operands, operator=torch.add):
-    """The strides of eager's result of one element-wise operator on these, where dims of size one leave a choice: the
-    operators on parts, whose strides are others, would choose in another way. None where there is no such dim."""
+    """The strides of eager's result of one element-wise operator on these, where dims of size one, or none, leave a
+    choice: the operators on parts, whose strides are others, would choose in another way. None where there is no such
+    dim."""
     tensors = [x for x in operands if isinstance(x, torch.Tensor)]
-    if not any([1 in x.shape for x in tensors]):
+    if not any([_leaves_a_choice(x.shape) for x in tensors]):
         return None
     if operator is torch.add and len(tensors) == 2 and any([x.is_complex() for x in tensors]):
         dtype = _width(*tensors)  # on the CPU what is converted is copied before
@@ -77,8 +78,8 @@ def _strides_of_result(*operands, operator=torch.add):
 
 
 def _strides_like(z):
-    """The strides of torch.empty_like(z), where dims of size one leave a choice."""
-    if 1 not in z.shape:
+    """The strides of torch.empty_like(z), where dims of size one, or none, leave a choice."""
+    if not _leaves_a_choice(z.shape):
         return None
     strides = z.stride()
     return strides if _is_dense(z.shape, strides) else torch.empty_like(_plain(z).select(-1, 0)).stride()
@@ -92,7 +93,13 @@ def _contiguous_strides(shape):
     return tuple(strides)
 
 
+def _leaves_a_choice(shape):
+    return 0 in shape or 1 in shape
+
+
 def _is_dense(shape, strides):
+    if 0 in shape:
+        return True
     count = 1
     for stride, size in sorted([(stride, size) for stride, size in zip(strides, shape) if size != 1]):
         if stride != count:
