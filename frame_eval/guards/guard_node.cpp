@@ -253,6 +253,8 @@ PyObject* access(const GuardNode& node, PyObject* parent, const symbolic::Roots&
     case SourceKind::kSubclasses: owner = symbolic::subclasses(parent); return owner.get();
     case SourceKind::kRealView: owner = symbolic::real_view(parent); return owner.get();
     case SourceKind::kHeld: owner = symbolic::held_result(parent, source.key.get()); return owner.get();
+    case SourceKind::kCacheRules: owner = symbolic::cache_rules(parent); return owner.get();
+    case SourceKind::kCacheIsFull: owner = symbolic::cache_is_full(parent, source.index); return owner.get();
     case SourceKind::kDecimalRules: owner = symbolic::decimal_rules(parent); return owner.get();
     case SourceKind::kComputed: break;  // ComputedNode
   }

@@ -159,6 +159,8 @@ PyRef follow_edge(const Source& source, PyObject* base) {
     case SourceKind::kSubclasses: return PyType_Check(base) ? subclasses(base) : PyRef();
     case SourceKind::kRealView: return real_view(base);
     case SourceKind::kHeld: return held_result(base, source.key.get());
+    case SourceKind::kCacheRules: return cache_rules(base);
+    case SourceKind::kCacheIsFull: return cache_is_full(base, source.index);
     case SourceKind::kDecimalRules: return decimal_rules(base);
     default: return {};
   }
@@ -213,6 +215,9 @@ std::string name_within(const Source& source, int steps) {
     case SourceKind::kSubclasses: return base_name() + ".__subclasses__()";
     case SourceKind::kRealView: return absl::StrCat("torch.view_as_real(", base_name(), ")");
     case SourceKind::kHeld: return absl::StrCat("what ", base_name(), " holds of ", key());
+    case SourceKind::kCacheRules: return base_name() + ".cache_parameters()";
+    case SourceKind::kCacheIsFull:
+      return absl::StrCat("whether ", base_name(), " is full with ", source.index, " more");
     case SourceKind::kDecimalRules: return base_name();
     case SourceKind::kConstant: return constant_name(source.object.get());
     case SourceKind::kHandled: return "the exception that the caller handles";

@@ -45,7 +45,9 @@ enum class SourceKind : uint8_t {
   kSubclasses,     // type.__subclasses__(base), a new list (interop/subclasses.h)
   kRealView,       // real_view(base), of a complex tensor or array (interop/complex_access.h)
   kHandled,        // the exception that the thread handles where the call is made; None: it handles none
-  kHeld,  // what base, a function under functools.lru_cache, holds under `key`; nothing_held(): nothing
+  kHeld,        // what base, a function under functools.lru_cache, holds under `key`; nothing_held(): nothing
+  kCacheRules,  // how it holds results: cache_rules() (interop/cached_function.h)
+  kCacheIsFull,  // whether it drops a result once it holds `index` others more
   kDecimalRules,  // by what base, a context of decimal, rounds and raises, as a text (interop/decimal_access.h)
   kComputed,      // a number that Python computes from others: only guards and graph inputs name one
 };

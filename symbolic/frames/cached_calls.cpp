@@ -88,12 +88,28 @@ std::optional<KnownCall> known_call(Executor& ex, const SymbolicValue& callable,
   }
   call.key = cache_key(call.function, call.positional.get(), call.keywords.get());
   if (!call.key || PyObject_Hash(call.key.get()) == -1) return PyErr_Clear(), std::nullopt;
-  auto held = std::make_shared<Source>();
-  held->kind = SourceKind::kHeld;
-  held->base = callable.source;
-  held->key = call.key;
-  call.held = std::move(held);
+  call.held =
+      std::make_shared<Source>(Source{.kind = SourceKind::kHeld, .base = callable.source, .key = call.key});
   return call;
+}
+
+// The same code may be called with another function, made with another size. Where it is one object, the guards say no more.
+void guard_rules(Executor& ex, const SymbolicValue& callable) {
+  if (!callable.source) return;
+  const auto rules =
+      std::make_shared<Source>(Source{.kind = SourceKind::kCacheRules, .base = callable.source});
+  add_guard(ex, GuardKind::kIdentity, rules, cache_rules(callable.real_object()).get());
+}
+
+// Whether its result, after those of `more` other calls, makes the cache drop one. Where not so, it is guarded: calls that come later
+// take it that what was held is.
+bool drops_one(Executor& ex, const SymbolicValue& callable, Py_ssize_t more) {
+  if (is_full(callable.real_object(), more)) return true;
+  if (!callable.source) return false;
+  const auto full = std::make_shared<Source>(
+      Source{.kind = SourceKind::kCacheIsFull, .base = callable.source, .index = static_cast<int>(more)});
+  add_guard(ex, GuardKind::kIdentity, full, Py_False);
+  return false;
 }
 
 CacheFills& fills(Executor& ex) {
@@ -308,6 +324,7 @@ ValuePtr call_cached_function(Executor& ex, const ValuePtr& callable, const Call
     known = known_call(ex, *callable, args);
   }
   PyObject* cached = callable->real_object();
+  guard_rules(ex, *callable);
   fills(ex).add_function(cached);
   if (known) {
     ValuePtr result = computed_before(ex, *known);
@@ -351,14 +368,15 @@ ValuePtr call_cached_function(Executor& ex, const ValuePtr& callable, const Call
     // It would make other calls, which are guarded not to be held, and close generators.
     const bool does_more =
         state.cached_calls.unheld != unheld_before || abandoned_so_far(ex) != abandoned_before;
-    const bool drops = is_full(cached, computed_of(ex, function.get()));
+    const Py_ssize_t computed = computed_of(ex, function.get());
     ValuePtr held;
-    if (drops) state.cached_calls.that_drop.insert(cached);
-    if (known && !drops && !computes_tensors && !misses_changes && !does_more)
+    if (known && !is_full(cached, computed) && !computes_tensors && !misses_changes && !does_more)
       held = filled_value(ex, *known);
     if (held) {
       result = held;
     } else {
+      const bool drops = drops_one(ex, *callable, computed);
+      if (drops) state.cached_calls.that_drop.insert(cached);
       if (known) add_guard(ex, GuardKind::kIdentity, known->held, nothing_held());
       result = computed_result(ex, callable, args, std::move(result), !known, computes_tensors);
       if (known && !drops) note_computed(ex, *known, result);

@@ -80,6 +80,17 @@ bool is_full(PyObject* function, Py_ssize_t more) {
   return cached.maxsize >= 0 && PyDict_GET_SIZE(cached.cache) + more >= cached.maxsize;
 }
 
+PyRef cache_is_full(PyObject* function, Py_ssize_t more) {
+  if (!is_cached_function(function)) return {};
+  return PyRef::borrow(is_full(function, more) ? Py_True : Py_False);
+}
+
+PyRef cache_rules(PyObject* function) {
+  if (!is_cached_function(function)) return {};
+  const CachedFunction& cached = cached_function_of(function);
+  return PyRef::steal(PyLong_FromLong((cached.typed ? 1 : 0) + (cached.maxsize == 0 ? 2 : 0)));
+}
+
 namespace {
 
 // Keys of results that a capture which was used has had held, by their hashes.

@@ -19,6 +19,10 @@ PyObject* nothing_held();  // borrowed; no program's result is this object
 bool holds_nothing_ever(PyObject* function);  // maxsize=0
 // What it holds next, or after `more` other results, drops one.
 bool is_full(PyObject* function, Py_ssize_t more = 0);
+// The same of what may be no such function, as guards ask it: null, without an error, for any other object. cache_rules() says by a
+// small integer whether it tells arguments by their types, and whether it holds anything ever.
+PyRef cache_is_full(PyObject* function, Py_ssize_t more);
+PyRef cache_rules(PyObject* function);
 
 // Calls that a capture makes so that their results are held. The compiled code makes each of them once more, which counts as none. Where
 // it is not used after all, its caches are again as they were: the program may not come to these calls, or look at its caches before.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 
 import pytest
@@ -428,3 +429,43 @@ def test_a_call_of_a_changing_key_takes_the_place_of_what_is_held():
     fast = cdynamo.optimize(f)
     for m in (0, 1, 2, 3):
         assert fast(m) == f(m)
+
+
+@pytest.mark.parametrize("sizes", list(itertools.permutations([0, 1, 2, None], 2)), ids=str)
+@pytest.mark.parametrize("typed", [(False, False), (True, True), (False, True), (True, False)], ids=str)
+def test_functions_made_anew_hold_what_their_own_size_lets_them(sizes, typed):
+    def f(size, by_type, m):
+        @functools.lru_cache(maxsize=size, typed=by_type)
+        def own(v, w=1):
+            return iter((m, 1))
+
+        cdynamo.graph_break()
+        results = [own(1), own(2), own(1), own(1.0), own(m), own(2)]
+        same = [a is b for a in results for b in results]
+        return same, [next(each, 0) for each in results], own.cache_info(), own
+
+    fast = cdynamo.optimize(f)
+    for size, by_type in [*zip(sizes, typed, strict=True)] * 2:
+        got, expected = fast(size, by_type, 4), f(size, by_type, 4)
+        assert got[:3] == expected[:3]
+        assert got[3].cache_parameters() == expected[3].cache_parameters()
+
+
+def test_what_fills_a_cache_elsewhere_drops_what_it_held():
+    @functools.lru_cache(maxsize=2)
+    def own(v):
+        return iter((v, 1))
+
+    def f(m):
+        first = own(1)
+        return [own(m), own(len), own(1) is first]
+
+    def run(call):
+        own.cache_clear()
+        same = []
+        for outside in (7, 1, 8):
+            own(outside)
+            same.append(call(5)[2])
+        return same, own.cache_info()
+
+    assert run(cdynamo.optimize(f)) == run(f)
