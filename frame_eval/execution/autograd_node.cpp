@@ -5,11 +5,14 @@
 #include "frame_eval/hook/hook.h"
 #include "graph/torch_release.h"
 #include "symbolic/capture/value.h"
+#include "symbolic/interop/grad_mode.h"
 #include "symbolic/interop/loaded_object.h"
 #include "symbolic/interop/python_side.h"
 #include "symbolic/interop/tensor_access.h"
 
 namespace cdynamo::frame_eval {
+
+using symbolic::WithGradMode;
 namespace {
 
 constexpr const char* kCapsule = "cdynamo.autograd_node";
@@ -220,27 +223,6 @@ std::vector<bool> needed_gradients(PyObject* node, const NodeState& state) {
     return {};
   }
   return std::ranges::find(asked_for, true) != asked_for.end() ? asked_for : needed;
-}
-
-bool grad_mode_is_enabled() { return symbolic::read_torch_state().grad_mode(); }
-
-static bool set_grad_mode(bool enabled) {
-  PyObject* set = symbolic::library_object("torch._C", "_set_grad_enabled");
-  return set && PyRef::steal(PyObject_CallOneArg(set, enabled ? Py_True : Py_False));
-}
-
-WithGradMode::WithGradMode(bool enabled) : enabled_(enabled) {
-  if (grad_mode_is_enabled() == enabled) return;
-  changed_ = set_grad_mode(enabled);
-  failed_ = !changed_;
-}
-
-WithGradMode::~WithGradMode() {
-  if (!changed_) return;
-  PyObject *type, *value, *traceback;
-  PyErr_Fetch(&type, &value, &traceback);
-  if (!set_grad_mode(!enabled_)) PyErr_WriteUnraisable(nullptr);
-  PyErr_Restore(type, value, traceback);
 }
 
 }  // namespace cdynamo::frame_eval

@@ -54,19 +54,4 @@ std::vector<bool> needed_gradients(PyObject* node, const NodeState& state);
 // `kept` of the request.
 PyRef kept_by(PyObject* node);
 
-bool grad_mode_is_enabled();
-
-// Grad mode is on, or off, for as long as this lives.
-class WithGradMode {
- public:
-  explicit WithGradMode(bool enabled = true);
-  ~WithGradMode();
-  WithGradMode(const WithGradMode&) = delete;
-  WithGradMode& operator=(const WithGradMode&) = delete;
-  bool failed() const { return failed_; }  // with a Python error set
-
- private:
-  bool enabled_, changed_ = false, failed_ = false;
-};
-
 }  // namespace cdynamo::frame_eval

@@ -11,6 +11,7 @@
 #include "graph/op.h"
 #include "runtime/host/arena.h"
 #include "symbolic/interop/generator_handle.h"
+#include "symbolic/interop/grad_mode.h"
 #include "symbolic/interop/loaded_object.h"
 
 namespace cdynamo::frame_eval {
@@ -18,6 +19,7 @@ namespace {
 
 using graph::OutputAlias;
 using symbolic::InputKind;
+using symbolic::WithGradMode;
 
 std::string take_error_text() {
   PyObject *type, *value, *traceback;

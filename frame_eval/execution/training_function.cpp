@@ -12,12 +12,14 @@
 #include "graph/passes.h"
 #include "graph/strides.h"
 #include "runtime/host/arena.h"
+#include "symbolic/interop/grad_mode.h"
 #include "symbolic/interop/python_side.h"
 #include "symbolic/interop/tensor_access.h"
 #include "symbolic/torch/library_call.h"
 
 namespace cdynamo::frame_eval {
 
+using symbolic::grad_mode_is_enabled;
 using symbolic::python_side;
 using symbolic::PythonSide;
 namespace {

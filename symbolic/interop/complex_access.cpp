@@ -1,5 +1,6 @@
 #include "symbolic/interop/complex_access.h"
 
+#include "symbolic/interop/grad_mode.h"
 #include "symbolic/interop/loaded_object.h"
 #include "symbolic/interop/numpy_access.h"
 #include "symbolic/interop/tensor_access.h"
@@ -45,6 +46,8 @@ PyRef real_view(PyObject* object) {
   if (api->get_dtype(torch_access::handle(object), &dtype) || (dtype != kComplex64 && dtype != kComplex128))
     return {};
   PyObject* view = library_object("torch", "view_as_real");
+  // It is made before the graph runs: under no_grad what it is a view of could not be written to, once that is over.
+  const WithGradMode with_history;
   PyRef result = view ? PyRef::steal(PyObject_CallOneArg(view, object)) : PyRef();
   PyErr_Clear();
   return result;
