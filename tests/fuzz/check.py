@@ -22,7 +22,7 @@ import numpy as np
 
 import cdynamo
 from fuzz import compare
-from fuzz.numpy_nans import QUIET, SIGN, numpy_nans_otherwise
+from fuzz.numpy_nans import NANS, QUIET, SIGN, numpy_nans_otherwise
 from fuzz.programs import Program, is_python
 
 PLAIN_SECONDS = 2
@@ -32,11 +32,12 @@ PATIENT_SECONDS = 20  # of what was fast enough once: the machine may do somethi
 PAST_HISTORY = re.compile(r"\.data\b|from_numpy|\.numpy\(\)|\bvmap\(")
 
 MAKES_FUNCTION = re.compile(r"^ +class \w+\(torch\.autograd\.Function\)", re.MULTILINE)
-OTHER_SIZES = re.compile(r"\b(squeeze_|unsqueeze_|t_|transpose_|swapaxes_|swapdims_|resize_)\(")
+OTHER_SIZES = re.compile(r"\b(squeeze_|unsqueeze_|t_|transpose_|swapaxes_|swapdims_|resize_)\(|\bout=")
 SEES_ENDS = re.compile(r"\bweakref\.|__del__|\bfinally:")
 HALF = re.compile(r"\b(bfloat16|float16|half)\b")
 
 ROUNDINGS = 20
+SOME_NANS = 8
 # Methods of torch.Tensor.
 INEXACT = ("cos", "exp", "log", "mean", "norm", "sigmoid", "sin", "softmax", "sqrt", "std", "sum", "tanh")
 CONVERSIONS = ("_to_copy", "copy_")
@@ -296,14 +297,10 @@ def is_determined(program: Program) -> bool:
             others.append(run_plain(program, PATIENT_SECONDS, lambda: held.extend(mixed_addresses())))
         held.clear()
     if "view(" in program.source:  # which is how such numbers come about, and are seen
-        for otherwise in (other_nans, negative_nans, flushed_denormals) if compare.torch else ():
-            with otherwise() as changed:
-                seen = run_plain(program, PATIENT_SECONDS)
-            others += [seen] if changed else []
-        for bits in (QUIET, SIGN):
-            with numpy_nans_otherwise(bits) as (rewrite, changed):
-                seen = run_plain(program, PATIENT_SECONDS, rewrite=rewrite)
-            others += [seen] if changed else []
+        if compare.torch:
+            with flushed_denormals():
+                others.append(run_plain(program, PATIENT_SECONDS))
+        others += runs_with_other_nans(program)
     names = INEXACT + INEXACT_OF_NUMPY + INEXACT_OF_LAYERS + INEXACT_OF_LOSSES
     rounds = program.kind == "modules" or any(f".{name}(" in program.source for name in names)
     for _ in range(ROUNDINGS if rounds else 0):
@@ -382,18 +379,28 @@ def renamed_nodes() -> Iterator[None]:
         printer._str = before
 
 
-def other_nans() -> contextlib.AbstractContextManager[list[bool]]:
-    """Which NaN arithmetic gives is the kernel's: PyTorch's of bfloat16 give one in their vectors and another in what is left."""
-    return changed_nans(lambda dtype: 2)  # a quiet one stays one
-
-
-def negative_nans() -> contextlib.AbstractContextManager[list[bool]]:
-    return changed_nans(lambda dtype: compare.torch.iinfo(dtype).min)
+def runs_with_other_nans(program: Program) -> list[list[dict]]:
+    """Which NaN arithmetic gives is the kernel's: PyTorch's of bfloat16 give one in their vectors and another in what is left.
+    Once all of them are others, then some: one that two operators hand on would be itself again."""
+    runs: list[list[dict]] = []
+    for part in (1, *[0.5] * SOME_NANS):
+        for bits in (lambda dtype: 2, lambda dtype: compare.torch.iinfo(dtype).min) if compare.torch else ():
+            with changed_nans(bits, part) as changed:  # a quiet one stays one
+                seen = run_plain(program, PATIENT_SECONDS)
+            runs += [seen] if changed else []
+        for bits in (QUIET, SIGN):
+            with numpy_nans_otherwise(bits, part) as (rewrite, changed):
+                seen = run_plain(program, PATIENT_SECONDS, rewrite=rewrite)
+            runs += [seen] if changed else []
+        if not runs:
+            break
+    return runs
 
 
 @contextlib.contextmanager
-def changed_nans(bits: Any) -> Iterator[list[bool]]:
-    """NaNs that are computed, or converted, have these bits, of an integer of their size, the other way round."""
+def changed_nans(bits: Any, part: float) -> Iterator[list[bool]]:
+    """NaNs that are computed, or converted, have these bits, of an integer of their size, the other way round: after this part of
+    the calls, as chance has it."""
     torch = compare.torch
     from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -415,7 +422,7 @@ def changed_nans(bits: Any) -> Iterator[list[bool]]:
         def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: Any = None) -> Any:
             result = func(*args, **(kwargs or {}))
             if getattr(result, "dtype", None) in bits_of and is_computed(func, args, result.dtype):
-                if (nans := result.isnan()).any():
+                if (nans := result.isnan()).any() and NANS.random() < part:
                     integers = result.data.view(bits_of[result.dtype])
                     integers[nans] ^= bits(integers.dtype)
                     changed.append(True)
@@ -426,11 +433,11 @@ def changed_nans(bits: Any) -> Iterator[list[bool]]:
 
 
 @contextlib.contextmanager
-def flushed_denormals() -> Iterator[list[bool]]:
+def flushed_denormals() -> Iterator[None]:
     """Eager divides by them: the gradient of the absolute value of a complex number that small is NaN."""
     compare.torch.set_flush_denormal(True)
     try:
-        yield [True]
+        yield
     finally:
         compare.torch.set_flush_denormal(False)
 
@@ -481,12 +488,14 @@ def linear_otherwise(x: Any, weight: Any, bias: Any = None) -> Any:
     return (result + size.detach() * off).to(x.dtype)
 
 
-def instance_norm_in_double(x: Any, running_mean: Any = None, *args: Any, **named: Any) -> Any:
-    """With statistics of its own, which it writes to, it is computed as it is."""
-    if running_mean is not None:
-        return INSTANCE_NORM(x, running_mean, *args, **named)
+def instance_norm_in_double(x: Any, running_mean: Any = None, running_var: Any = None, *args: Any, **named: Any) -> Any:
     args, named = wider(args), dict(zip(named, wider(tuple(named.values()))))
-    return INSTANCE_NORM(x.double(), None, *args, **named).to(x.dtype)
+    running, running_in_double = (running_mean, running_var), wider((running_mean, running_var))
+    result = INSTANCE_NORM(x.double(), *running_in_double, *args, **named).to(x.dtype)
+    for statistic, in_double in zip(running, running_in_double, strict=True):
+        if statistic is not None:
+            statistic.detach().copy_(in_double)
+    return result
 
 
 def wider(values: tuple) -> tuple:

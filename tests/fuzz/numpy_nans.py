@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import random
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 MARK = "__nans_otherwise"
+NANS = random.Random()  # not the programs' own
 COMPUTES = {name for name in dir(np) if isinstance(getattr(np, name), np.ufunc)}
 COMPUTES |= {
     f"{nan}{name}" for name in ("sum", "prod", "cumsum", "cumprod", "mean", "std", "var") for nan in ("", "nan")
@@ -45,8 +47,9 @@ def marked(node: Any) -> ast.AST:
 
 
 @contextlib.contextmanager
-def numpy_nans_otherwise(bits: Any) -> Iterator[tuple[Any, list[bool]]]:
-    """A rewriting of modules (`load` takes it) under which NaNs have these bits the other way round; whether there were any."""
+def numpy_nans_otherwise(bits: Any, part: float) -> Iterator[tuple[Any, list[bool]]]:
+    """A rewriting of modules (`load` takes it) under which NaNs have these bits the other way round, after this part of the
+    operators, as chance has it; whether there were any."""
     changed: list[bool] = []
 
     def otherwise(value: Any) -> Any:
@@ -60,7 +63,7 @@ def numpy_nans_otherwise(bits: Any) -> Iterator[tuple[Any, list[bool]]]:
             if part.dtype.kind != "f" or part.dtype.itemsize > 8 or not part.flags.writeable:
                 continue
             nans = np.isnan(part)
-            if nans.any():
+            if nans.any() and NANS.random() < part:
                 integers = part.view(f"u{part.dtype.itemsize}")
                 integers[nans] ^= integers.dtype.type(bits(integers.dtype))
                 changed.append(True)
