@@ -22,7 +22,7 @@ import numpy as np
 
 import cdynamo
 from fuzz import compare
-from fuzz.numpy_nans import NANS, QUIET, SIGN, numpy_nans_otherwise
+from fuzz.numpy_nans import CHANCE, QUIET, SIGN, numpy_nans_otherwise
 from fuzz.programs import Program, is_python
 
 PLAIN_SECONDS = 2
@@ -383,13 +383,13 @@ def runs_with_other_nans(program: Program) -> list[list[dict]]:
     """Which NaN arithmetic gives is the kernel's: PyTorch's of bfloat16 give one in their vectors and another in what is left.
     Once all of them are others, then some: one that two operators hand on would be itself again."""
     runs: list[list[dict]] = []
-    for part in (1, *[0.5] * SOME_NANS):
+    for share in (1, *[0.5] * SOME_NANS):
         for bits in (lambda dtype: 2, lambda dtype: compare.torch.iinfo(dtype).min) if compare.torch else ():
-            with changed_nans(bits, part) as changed:  # a quiet one stays one
+            with changed_nans(bits, share) as changed:  # a quiet one stays one
                 seen = run_plain(program, PATIENT_SECONDS)
             runs += [seen] if changed else []
         for bits in (QUIET, SIGN):
-            with numpy_nans_otherwise(bits, part) as (rewrite, changed):
+            with numpy_nans_otherwise(bits, share) as (rewrite, changed):
                 seen = run_plain(program, PATIENT_SECONDS, rewrite=rewrite)
             runs += [seen] if changed else []
         if not runs:
@@ -398,8 +398,8 @@ def runs_with_other_nans(program: Program) -> list[list[dict]]:
 
 
 @contextlib.contextmanager
-def changed_nans(bits: Any, part: float) -> Iterator[list[bool]]:
-    """NaNs that are computed, or converted, have these bits, of an integer of their size, the other way round: after this part of
+def changed_nans(bits: Any, share: float) -> Iterator[list[bool]]:
+    """NaNs that are computed, or converted, have these bits, of an integer of their size, the other way round: after this share of
     the calls, as chance has it."""
     torch = compare.torch
     from torch.utils._python_dispatch import TorchDispatchMode
@@ -422,7 +422,7 @@ def changed_nans(bits: Any, part: float) -> Iterator[list[bool]]:
         def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: Any = None) -> Any:
             result = func(*args, **(kwargs or {}))
             if getattr(result, "dtype", None) in bits_of and is_computed(func, args, result.dtype):
-                if (nans := result.isnan()).any() and NANS.random() < part:
+                if (nans := result.isnan()).any() and CHANCE.random() < share:
                     integers = result.data.view(bits_of[result.dtype])
                     integers[nans] ^= bits(integers.dtype)
                     changed.append(True)
@@ -489,9 +489,18 @@ def linear_otherwise(x: Any, weight: Any, bias: Any = None) -> Any:
 
 
 def instance_norm_in_double(x: Any, running_mean: Any = None, running_var: Any = None, *args: Any, **named: Any) -> Any:
+    """Half the time to a multiple of what the operands' own rounding makes of it: what is nearly 0 may be 0."""
+    torch = compare.torch
     args, named = wider(args), dict(zip(named, wider(tuple(named.values()))))
     running, running_in_double = (running_mean, running_var), wider((running_mean, running_var))
-    result = INSTANCE_NORM(x.double(), *running_in_double, *args, **named).to(x.dtype)
+    result = INSTANCE_NORM(x.double(), *running_in_double, *args, **named)
+    if x.dim() > 2 and x.numel() > 0 and CHANCE.random() < 0.5:
+        spread, spread_before = (y.detach().flatten(2).aminmax(dim=2) for y in (result, x.double()))
+        slope = (spread.max - spread.min) / (spread_before.max - spread_before.min)
+        step = torch.finfo(x.dtype).eps * slope.reshape(*x.shape[:2], *[1] * (x.dim() - 2)) * x.double().abs()
+        step = step.nan_to_num(0).clamp(1e-30)
+        result = result + ((result / step).round() * step - result).detach()
+    result = result.to(x.dtype)
     for statistic, in_double in zip(running, running_in_double, strict=True):
         if statistic is not None:
             statistic.detach().copy_(in_double)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 MARK = "__nans_otherwise"
-NANS = random.Random()  # not the programs' own
+CHANCE = random.Random()  # not the programs' own
 COMPUTES = {name for name in dir(np) if isinstance(getattr(np, name), np.ufunc)}
 COMPUTES |= {
     f"{nan}{name}" for name in ("sum", "prod", "cumsum", "cumprod", "mean", "std", "var") for nan in ("", "nan")
@@ -47,8 +47,8 @@ def marked(node: Any) -> ast.AST:
 
 
 @contextlib.contextmanager
-def numpy_nans_otherwise(bits: Any, part: float) -> Iterator[tuple[Any, list[bool]]]:
-    """A rewriting of modules (`load` takes it) under which NaNs have these bits the other way round, after this part of the
+def numpy_nans_otherwise(bits: Any, share: float) -> Iterator[tuple[Any, list[bool]]]:
+    """A rewriting of modules (`load` takes it) under which NaNs have these bits the other way round, after this share of the
     operators, as chance has it; whether there were any."""
     changed: list[bool] = []
 
@@ -63,7 +63,7 @@ def numpy_nans_otherwise(bits: Any, part: float) -> Iterator[tuple[Any, list[boo
             if part.dtype.kind != "f" or part.dtype.itemsize > 8 or not part.flags.writeable:
                 continue
             nans = np.isnan(part)
-            if nans.any() and NANS.random() < part:
+            if nans.any() and CHANCE.random() < share:
                 integers = part.view(f"u{part.dtype.itemsize}")
                 integers[nans] ^= integers.dtype.type(bits(integers.dtype))
                 changed.append(True)
