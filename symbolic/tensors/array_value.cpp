@@ -10,6 +10,7 @@
 #include "symbolic/interop/numpy_errors.h"
 #include "symbolic/interop/torch_access.h"
 #include "symbolic/tensors/possible_alias.h"
+#include "symbolic/values/tensor_key.h"
 #include "symbolic/values/value_tools.h"
 
 namespace cdynamo::symbolic {
@@ -24,14 +25,25 @@ bool ArrayValue::is_same_object(const SymbolicValue& other) const {
   return array && array->value_ == value_ && array->type() == type();
 }
 
+// How the tensor that is there in this call hashes; of one that captured code makes, any number will do.
+static Py_hash_t hash_of_tensor(Executor& ex, const graph::Value& value) {
+  for (const GraphInput& input : ex.state().result.inputs) {
+    if (input.value != &value || !input.source) continue;
+    const PyRef tensor = follow(*input.source, ex.state().request.roots);
+    const Py_hash_t hash = tensor ? PyObject_Hash(tensor.get()) : -1;
+    if (hash != -1) return hash;
+    PyErr_Clear();
+  }
+  return value.id;
+}
+
 // A tensor's is equal for one graph value, and equal to no key of the program's. NumPy's scalars are equal where their values are.
 PyRef ArrayValue::hash_key(Executor& ex) {
   if (type()->tp_hash == PyObject_HashNotImplemented)
     raise_error(ex, PyExc_TypeError, "unhashable type: '" + std::string(type()->tp_name) + "'");
   if (framework() != Framework::kTorch) break_graph("CD0210", describe());
   if (source) ex.state().identities.insert(this);
-  static PyObject* mark = PyObject_CallNoArgs(reinterpret_cast<PyObject*>(&PyBaseObject_Type));
-  return checked(Py_BuildValue("(Oi)", mark, value_->id));
+  return tensor_key(value_, hash_of_tensor(ex, *value_));
 }
 
 RecipePtr ArrayValue::recipe(Executor& ex) {

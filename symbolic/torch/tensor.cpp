@@ -16,6 +16,7 @@
 #include "symbolic/torch/library_call.h"
 #include "symbolic/values/dict.h"
 #include "symbolic/values/sym_int.h"
+#include "symbolic/values/tensor_key.h"
 #include "symbolic/values/value_tools.h"
 
 namespace cdynamo::symbolic {
@@ -63,8 +64,9 @@ class OpaqueTensor final : public SymbolicValue {
   // By identity, as that of every tensor.
   PyRef hash_key(Executor& ex) override {
     if (source->kind != SourceKind::kConstant) add_guard(ex, GuardKind::kIdentity, source, object_.get());
-    static PyObject* mark = PyObject_CallNoArgs(as_object(&PyBaseObject_Type));
-    return checked(Py_BuildValue("(ON)", mark, PyLong_FromVoidPtr(object_.get())));
+    const Py_hash_t hash = PyObject_Hash(object_.get());
+    if (hash == -1) raise_current_error(ex);
+    return tensor_key(object_.get(), hash);
   }
 
  private:

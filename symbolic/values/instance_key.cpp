@@ -11,6 +11,7 @@
 #include "symbolic/interop/set_layout.h"
 #include "symbolic/values/attributes.h"
 #include "symbolic/values/constant.h"
+#include "symbolic/values/tensor_key.h"
 #include "symbolic/values/value_tools.h"
 
 namespace cdynamo::symbolic {
@@ -63,7 +64,7 @@ ValuePtr value_of_key(Executor& ex, PyObject* key) {
   if (const InstanceKey* instance = as_instance_key(key)) return instance->instance.lock();
   if (const auto known = ex.state().by_object.find(key); known != ex.state().by_object.end())
     return known->second;
-  if (Py_IS_TYPE(key, &PyBaseObject_Type) || holds_instance_key(key)) return nullptr;
+  if (Py_IS_TYPE(key, &PyBaseObject_Type) || is_tensor_key(key) || holds_instance_key(key)) return nullptr;
   return ex.constant(PyRef::borrow(key));
 }
 
