@@ -10,11 +10,13 @@
 #include "symbolic/interop/context_access.h"
 #include "symbolic/interop/decimal_access.h"
 #include "symbolic/interop/deque_access.h"
+#include "symbolic/interop/finalizers.h"
 #include "symbolic/interop/iterator_access.h"
 #include "symbolic/interop/key_order.h"
 #include "symbolic/interop/proxied_mapping.h"
 #include "symbolic/interop/shown.h"
 #include "symbolic/interop/subclasses.h"
+#include "symbolic/interop/weak_elements.h"
 #include "symbolic/interop/weak_reference_access.h"
 
 namespace cdynamo::frame_eval {
@@ -48,12 +50,7 @@ PyObject* sequence_item(PyObject* object, Py_ssize_t index, PyRef& owner) {
 }
 
 bool same_constant(PyObject* expected, PyObject* actual);
-
-// An instance of a class of the program's: what it hashes and compares by may be Python.
-bool is_instance_of_program(PyObject* object) {
-  return PyType_HasFeature(Py_TYPE(object), Py_TPFLAGS_HEAPTYPE) &&
-         !PyType_HasFeature(Py_TYPE(object), Py_TPFLAGS_IMMUTABLETYPE) && !PyType_Check(object);
-}
+using symbolic::is_instance_of_program;
 
 // Numbers are equal across types, in sets and tuples too: {1} == {True}. Ints alone are not among themselves.
 bool may_equal_others(PyObject* element) {
@@ -97,6 +94,7 @@ bool same_elements(PyObject* expected, PyObject* actual) {
 // Comparing runs no code of the program's: a class, and an instance of one, is itself alone. Named tuples are compared as tuples.
 bool same_constant(PyObject* expected, PyObject* actual) {
   if (expected == actual) return true;
+  if (symbolic::is_weak_element(expected)) return symbolic::stands_for(expected, actual);
   if (Py_TYPE(expected) != Py_TYPE(actual) || PyType_Check(expected)) return false;
   const bool is_named_tuple = PyTuple_Check(expected) && Py_TYPE(expected)->tp_dictoffset == 0;
   if (is_instance_of_program(expected) && !is_named_tuple) return false;
@@ -342,6 +340,11 @@ bool is_no_subclass(const Leaf& leaf, PyObject* object) {
 
 }  // namespace
 
+static bool dies_quietly(PyObject* object) {
+  return Py_REFCNT(object) > 1 || PyLong_CheckExact(object) || PyFloat_CheckExact(object) ||
+         PyUnicode_CheckExact(object) || !symbolic::runs_code_when_all_of_it_dies(object);
+}
+
 bool is_absent(const Leaf& leaf, PyObject* dict) {
   PyObject* key = leaf.object.get();  // null: a function or a class that is gone
   return key && !dict_item(dict, key, leaf.hash);
@@ -368,6 +371,7 @@ bool check_leaf(const Leaf& leaf, PyObject* object) {
     case GuardKind::kTypeUnchanged: return object == *leaf.object.place() && is_unchanged(leaf, object);
     case GuardKind::kNotSubclass: return is_no_subclass(leaf, object);
     case GuardKind::kFunctionCode: return same_function(leaf, object);
+    case GuardKind::kDiesQuietly: return dies_quietly(object);
     case GuardKind::kDynamicFloat: return PyFloat_CheckExact(object);
     case GuardKind::kDynamicInt: {
       PyObject* type = leaf.object.get();
@@ -399,6 +403,7 @@ std::string guard_text(const symbolic::Guard& guard) {
     case GuardKind::kDynamicInt: return "an int, any value";
     case GuardKind::kDynamicFloat: return "a float, any value";
     case GuardKind::kFunctionCode: return "function is unchanged";
+    case GuardKind::kDiesQuietly: return "runs no code as it dies";
     case GuardKind::kSameObject: return "is " + guard.other->name();
     case GuardKind::kDistinctObjects:
       if (guard.other) return "is not " + guard.other->name();
@@ -437,6 +442,7 @@ std::string explain_leaf(const Leaf& leaf, const symbolic::Source& source, PyObj
     case GuardKind::kTypeUnchanged: return "class " + name + " has been changed";
     case GuardKind::kNotSubclass: return name + " is a subclass of " + type_name(leaf.object) + " now";
     case GuardKind::kFunctionCode: return "function " + name + " has been replaced or changed";
+    case GuardKind::kDiesQuietly: return "code runs where " + name + " dies";
     case GuardKind::kDynamicFloat:
     case GuardKind::kDynamicInt:
       return name + " is " + repr(object) + ", no plain number of that kind any more";

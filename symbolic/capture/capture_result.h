@@ -41,6 +41,7 @@ enum class GuardKind : uint8_t {
   kSameObject,       // x is the object that `other` names: one value stood for both
   kDistinctObjects,  // x is not the object that `other` names: they were compared. No `other`: x, which is
                      // written to (index 1), is no other object of these; or is none of the written (index 0)
+  kDiesQuietly,      // no code runs where x dies, if the call alone holds it (interop/finalizers.h)
   kDistinctTensors,  // tensors among the graph inputs do not overlap in memory where one of them is written
 };
 

@@ -103,11 +103,9 @@ bool any_item(PyObject* object, const Test& test) {
   return visit.found;
 }
 
-// What the object holds, for as long as `test` holds for none of it: attributes of an instance of a class in Python, items, what a
-// function's closure and defaults have.
+// Attributes of an instance of a class in Python, what a function's closure and defaults have.
 template <typename Test>
-bool any_part(PyObject* object, const Test& test) {
-  if (any_item(object, test)) return true;
+bool any_attribute(PyObject* object, const Test& test) {
   if (PyFunction_Check(object)) {
     PyObject* closure = PyFunction_GET_CLOSURE(object);
     for (Py_ssize_t i = 0; closure && i < PyTuple_GET_SIZE(closure); ++i) {
@@ -125,6 +123,12 @@ bool any_part(PyObject* object, const Test& test) {
   // Null where the object has none yet: one made here would be seen (functools.partial looks).
   PyObject** attributes = _PyObject_GetDictPtr(object);
   return attributes && *attributes && any_entry(*attributes, test);
+}
+
+// What the object holds, for as long as `test` holds for none of it.
+template <typename Test>
+bool any_part(PyObject* object, const Test& test) {
+  return any_item(object, test) || any_attribute(object, test);
 }
 
 // How deep it is looked below the object: through a few containers in each other, and the iterators over them.
@@ -145,6 +149,15 @@ bool is_told(PyObject* object, int depth, bool containers_count) {
     return true;
   const int left = below(object, depth);
   return left >= 0 && any_item(object, [&](PyObject* item) { return is_told(item, left, containers_count); });
+}
+
+// Whether one is that dies with the object: an item, or what its attributes alone hold.
+bool takes_along_what_is_told(PyObject* object, int depth) {
+  if (is_told(object, depth, true)) return true;
+  const int left = below(object, depth);
+  return left >= 0 && any_part(object, [left](PyObject* part) {
+           return Py_REFCNT(part) == 1 && takes_along_what_is_told(part, left);
+         });
 }
 
 }  // namespace
@@ -182,6 +195,9 @@ bool is_waiting_reference(PyObject* object) {
 bool runs_code_when_it_dies(PyObject* object) {
   return is_told(object, kNested, true) || is_waiting_reference(object) ||
          holds_what_calls_back(object, kNested);
+}
+bool runs_code_when_all_of_it_dies(PyObject* object) {
+  return runs_code_when_it_dies(object) || takes_along_what_is_told(object, kNested);
 }
 bool runs_other_code_when_it_dies(PyObject* object) {
   return is_told(object, kNested, false) || is_waiting_reference(object) ||

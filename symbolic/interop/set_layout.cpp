@@ -69,13 +69,19 @@ PyObject* elements_of(PyObject* set) {
 PyObject* laid_out_set(const SetLayout& layout, PyObject* elements, PyTypeObject* type) {
   PyObject** items = PySequence_Fast_ITEMS(elements);
   const auto count = static_cast<size_t>(PySequence_Fast_GET_SIZE(elements));
-  bool fits = count == layout.elements.size() && discarded_mark();
+  bool fits = count == layout.elements.size();
   for (size_t i = 0; fits && i < count; ++i) {
     const Py_hash_t hash = PyObject_Hash(items[i]);
     if (hash == -1) return nullptr;
     fits = hash == layout.elements[i].hash;
   }
-  if (!fits) return new_set_of(type, elements);
+  return fits ? placed_set(layout, elements, type) : new_set_of(type, elements);
+}
+
+PyObject* placed_set(const SetLayout& layout, PyObject* elements, PyTypeObject* type) {
+  PyObject** items = PySequence_Fast_ITEMS(elements);
+  const auto count = static_cast<size_t>(PySequence_Fast_GET_SIZE(elements));
+  if (count != layout.elements.size() || !discarded_mark()) return new_set_of(type, elements);
   PyRef set = PyRef::steal(new_set_of(type, nullptr));
   if (!set) return nullptr;
   PySetObject* table = fields(set.get());

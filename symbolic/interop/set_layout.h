@@ -30,6 +30,9 @@ PyObject* elements_of(PyObject* set);
 // they are added one by one. Null with an exception where hashing or comparing raises.
 PyObject* laid_out_set(const SetLayout& layout, PyObject* elements, PyTypeObject* type);
 
+// The same, where each element is taken to have the layout's hash: none is asked for its own.
+PyObject* placed_set(const SetLayout& layout, PyObject* elements, PyTypeObject* type);
+
 PyObject* copy_as_laid_out(PyObject* set, PyTypeObject* type);  // its elements in their places
 
 void swap_contents(PyObject* set, PyObject* other);  // of two sets, as they are laid out

@@ -59,7 +59,9 @@ ValuePtr tuple_field(Executor& ex, PyObject* descriptor, const ValuePtr& self) {
   return tuple->get_item(ex, ex.constant(PyRef::borrow(index)));
 }
 
-ValuePtr class_entry(Executor& ex, PyObject* object) { return ex.wrap(object, class_entry_source(object)); }
+ValuePtr class_entry(Executor& ex, PyObject* object) {
+  return ex.wrap(object, held_by_guarded_source(object));
+}
 
 // The name that the class, which a function has made, or a base of it has the object by; null: no class of that kind does.
 PyRef name_in_made_class(PyTypeObject* cls, PyObject* object) {

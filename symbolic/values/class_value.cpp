@@ -163,7 +163,8 @@ ValuePtr ClassValue::namespace_of_now(Executor& ex) {
              *entry = PyTuple_GET_ITEM(PyList_GET_ITEM(entries.get(), i), 1);
     ValuePtr value = written_in_class(ex, object(), name);
     if (!value)
-      value = PyFunction_Check(entry) ? constant_value(ex, entry) : ex.wrap(entry, class_entry_source(entry));
+      value =
+          PyFunction_Check(entry) ? constant_value(ex, entry) : ex.wrap(entry, held_by_guarded_source(entry));
     dict->store(ex, ex.constant(PyRef::borrow(name)), value);
   }
   if (const auto written = ex.state().class_attributes.find(object());

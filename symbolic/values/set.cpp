@@ -8,6 +8,7 @@
 #include "symbolic/capture/value_factories.h"
 #include "symbolic/interop/finalizers.h"
 #include "symbolic/interop/set_layout.h"
+#include "symbolic/interop/weak_elements.h"
 #include "symbolic/values/builtin_method.h"
 #include "symbolic/values/computed_number.h"
 #include "symbolic/values/constant.h"
@@ -28,17 +29,16 @@ SetValue::SetValue(PyTypeObject* type)
 SetValue::SetValue(Executor& ex, PyObject* object, SourcePtr from, PyTypeObject* type) : SetValue(type) {
   object_ = PyRef::borrow(object);
   source = std::move(from);
-  PyRef copy = checked(type == &PySet_Type ? PySet_New(object) : PyFrozenSet_New(object));
   guard_exact_type(ex, object, source);
   if (source->kind != SourceKind::kConstant || type == &PySet_Type)
-    add_guard(ex, GuardKind::kEquals, source, copy.get());
+    add_guard(ex, GuardKind::kEquals, source, checked(copy_with_weak_elements(object)).get());
   PyRef list = checked(elements_of(object));
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list.get()); ++i) {
     PyObject* item = PyList_GET_ITEM(list.get(), i);
     if (runs_code_when_it_dies(item)) break_graph("CD0221", "what is in a set");  // the guard would hold it
     // The guard compares by identity or value, so the elements are known.
     const bool constant = is_plain_constant(item) || (PyTuple_CheckExact(item) && !holds_instance(item));
-    insert(ex, constant ? ex.constant(PyRef::borrow(item)) : ex.wrap(item, constant_source(item)));
+    insert(ex, constant ? ex.constant(PyRef::borrow(item)) : ex.wrap(item, held_by_guarded_source(item)));
   }
   PyRef keys = checked(PyDict_Keys(index_.get()));
   const SetLayout layout = layout_of(object);
@@ -195,8 +195,7 @@ void SetValue::add_to(KeyedValues& values) const {
 void SetValue::rely_on_order(Executor& ex) {
   if (!object_ || std::exchange(order_is_guarded_, true)) return;
   if (source->kind == SourceKind::kConstant && frozen()) return;
-  PyRef copy = checked(copy_as_laid_out(object_.get(), &PySet_Type));
-  add_guard(ex, GuardKind::kSetLayout, source, copy.get());
+  add_guard(ex, GuardKind::kSetLayout, source, checked(copy_with_weak_elements(object_.get())).get());
 }
 
 std::vector<ValuePtr> SetValue::items(Executor& ex) {

@@ -48,7 +48,7 @@ SourcePtr constant_source(PyObject* object) {
   return source;
 }
 ValuePtr constant_value(Executor& ex, PyObject* object) { return ex.wrap(object, constant_source(object)); }
-SourcePtr class_entry_source(PyObject* object) {
+SourcePtr held_by_guarded_source(PyObject* object) {
   auto source = new_source(SourceKind::kConstant, nullptr);
   source->object = ConstantRef::weakly(object);
   return source;

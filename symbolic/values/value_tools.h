@@ -17,8 +17,8 @@ bool has_names_only(PyObject* dict);  // all keys are strings
 
 SourcePtr constant_source(PyObject* object);
 ValuePtr constant_value(Executor& ex, PyObject* object);  // an object that stays what it is
-// What a guarded class holds: it dies with the class where its own class allows that.
-SourcePtr class_entry_source(PyObject* object);
+// What a guarded class or set holds: no entry keeps it alive where its own class allows that.
+SourcePtr held_by_guarded_source(PyObject* object);
 SourcePtr attribute_source(const SourcePtr& base, PyObject* name);
 SourcePtr index_source(const SourcePtr& base, Py_ssize_t index);
 SourcePtr key_source(const SourcePtr& base, PyObject* key);

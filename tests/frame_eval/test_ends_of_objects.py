@@ -933,3 +933,66 @@ def test_a_generator_that_an_iterator_holds_is_not_closed():
             log = []
             run(np.ones(2), log)
             assert log == [1, "closed"]
+
+
+OF_ONE = {
+    "itself": lambda told: told,
+    "tuple": lambda told: (told,),
+    "attribute": Item,
+    "tuple in an attribute": lambda told: Item((told,)),
+    "closure": lambda told: lambda: told,
+}
+
+
+@pytest.mark.parametrize("holder", OF_ONE)
+def test_a_local_of_a_later_iteration_dies_where_it_is_replaced(holder):
+    """The code after the break is compiled where the local holds what dies without a word."""
+
+    def waiting(log, i):
+        try:
+            yield i
+        finally:
+            log.append(("end", i))
+
+    def f(x, log, make):
+        held = None
+        for i in range(4):
+            cdynamo.graph_break()
+            told = waiting(log, i) if make else Told(i, log)
+            if make:
+                next(told)
+            cdynamo.graph_break()
+            held = OF_ONE[holder](told)
+            told = None
+            log.append(i)
+            x = x + 1
+        return x
+
+    fast, x = cdynamo.optimize(f), np.ones(2)
+    for make in (False, True, False):
+        got, expected = [], []
+        fast(x, got, make)
+        f(x, expected, make)
+        assert got == expected
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        lambda s, x: x + len(s),
+        lambda s, x: (x, [item.v for item in s]),
+        lambda s, x: (Item(s), x + 1)[0].bump() == s,
+    ],
+)
+@pytest.mark.parametrize("kind", [set, frozenset])
+def test_what_is_in_a_set_dies_with_it(program, kind):
+    """The guard tells its elements by identity, and holds none of them."""
+    cdynamo.config.keep_empty_graphs = True
+    fast, x, log = cdynamo.optimize(program), np.ones(2), []
+    for i in range(3):
+        item = Item(i)
+        w = weakref.ref(item, lambda r, i=i: log.append(i))  # noqa: F841
+        fast(kind([item]), x)
+        fast(kind([item]), x)
+        del item
+        assert log == list(range(i + 1))
