@@ -20,22 +20,28 @@ bool is_instance_of_program(PyObject* object) {
          !PyType_HasFeature(Py_TYPE(object), Py_TPFLAGS_IMMUTABLETYPE) && !PyType_Check(object);
 }
 
+PyObject* weak_element(PyObject* element) {
+  if (!is_instance_of_program(element) || !PyType_SUPPORTS_WEAKREFS(Py_TYPE(element)))
+    return Py_NewRef(element);
+  PyTypeObject* type = weak_element_type();
+  return type ? PyObject_CallOneArg(as_object(type), element) : nullptr;
+}
+
 PyObject* copy_with_weak_elements(PyObject* set) {
   const PyRef elements = PyRef::steal(elements_of(set));
   if (!elements) return nullptr;
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(elements.get()); ++i) {
-    PyObject* element = PyList_GET_ITEM(elements.get(), i);
-    if (!is_instance_of_program(element) || !PyType_SUPPORTS_WEAKREFS(Py_TYPE(element))) continue;
-    PyTypeObject* type = weak_element_type();
-    PyObject* weak = type ? PyObject_CallOneArg(as_object(type), element) : nullptr;
-    if (!weak) return nullptr;
-    PyList_SetItem(elements.get(), i, weak);
+    PyObject* element = weak_element(PyList_GET_ITEM(elements.get(), i));
+    if (!element) return nullptr;
+    PyList_SetItem(elements.get(), i, element);
   }
   return placed_set(layout_of(set), elements.get(), &PySet_Type);
 }
 
 bool is_weak_element(PyObject* element) { return Py_TYPE(element) == weak_element_type(); }
 
-bool stands_for(PyObject* element, PyObject* object) { return PyWeakref_GET_OBJECT(element) == object; }
+bool stands_for(PyObject* element, PyObject* object) {
+  return object != Py_None && PyWeakref_GET_OBJECT(element) == object;  // None: it has died
+}
 
 }  // namespace cdynamo::symbolic

@@ -1,4 +1,4 @@
-// Sets that guards compare with: they do not keep the program's instances, which are told by identity, alive.
+// What guards compare sets and the keys of dicts with: it does not keep the program's instances, which are told by identity, alive.
 #pragma once
 
 #include "symbolic/interop/py_ref.h"
@@ -8,11 +8,15 @@ namespace cdynamo::symbolic {
 // An instance of a class of the program's: what it hashes and compares by may be Python.
 bool is_instance_of_program(PyObject* object);
 
+// A new reference to what stands for the element: a weak reference for an instance, where its class allows that, else itself. Null
+// with an exception.
+PyObject* weak_element(PyObject* element);
+
 // A new set laid out as `set` is, in which references to instances stand for these, where their classes allow that. No element
 // is hashed. Null with an exception.
 PyObject* copy_with_weak_elements(PyObject* set);
 
-// Whether `element` of such a set stands for another object, and whether for `object`.
+// Whether `element` of these stands for another object, and whether for `object`.
 bool is_weak_element(PyObject* element);
 bool stands_for(PyObject* element, PyObject* object);
 

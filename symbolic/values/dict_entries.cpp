@@ -10,6 +10,7 @@
 #include "symbolic/interop/finalizers.h"
 #include "symbolic/interop/key_order.h"
 #include "symbolic/interop/set_layout.h"
+#include "symbolic/interop/weak_elements.h"
 #include "symbolic/values/constant.h"
 #include "symbolic/values/instance_key.h"
 #include "symbolic/values/object_ends.h"
@@ -141,7 +142,7 @@ void DictValue::complete(Executor& ex) {
   // What is looked at of an instance is guarded by itself.
   PyRef guarded = checked(PyTuple_New(PyTuple_GET_SIZE(keys.get())));
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(keys.get()); ++i)
-    PyTuple_SET_ITEM(guarded.get(), i, Py_NewRef(PyTuple_GET_ITEM(keys.get(), i)));
+    PyTuple_SET_ITEM(guarded.get(), i, checked(weak_element(PyTuple_GET_ITEM(keys.get(), i))).release());
   std::vector<Entry> touched = std::move(entries_);
   PyRef old_index = std::move(index_);
   entries_.clear();
@@ -173,8 +174,8 @@ void DictValue::complete(Executor& ex) {
     const auto kept = hashes->find(key.get());
     if (kept == hashes->end() || kept->second != PyObject_Hash(entry.hash_key.get()))
       break_graph("CD0210", value->describe());
+    Py_DECREF(PyTuple_GET_ITEM(guarded.get(), i));
     PyTuple_SET_ITEM(guarded.get(), i, Py_NewRef(any_key()));
-    Py_DECREF(key.get());
   }
   add_guard(ex, GuardKind::kDictKeys, source, guarded.get());
   for (const Change& change : log_) {

@@ -59,6 +59,38 @@ def test_tensors_are_told_by_identity():
         assert fast(s, x, y) == f(s, x, y)
 
 
+@pytest.mark.parametrize("optimizer", [torch.optim.SGD, torch.optim.Adam])
+def test_guards_hold_no_parameter_of_an_optimizer(optimizer):
+    """Its state is a dict that has them as keys, and the code of step() is the module's."""
+
+    def trained():
+        net = torch.nn.Linear(3, 2)
+        options = {"momentum": 0.9} if optimizer is torch.optim.SGD else {}
+        step = optimizer(net.parameters(), lr=0.1, **options)
+        fast = cdynamo.optimize(step.step)
+        for _ in range(3):
+            step.zero_grad()
+            net(torch.ones(1, 3)).sum().backward()
+            fast()
+        return [weakref.ref(p) for p in net.parameters()]
+
+    references = trained()
+    gc.collect()
+    assert not any(r() is not None for r in references)
+
+
+@pytest.mark.parametrize("kind", [set, dict.fromkeys])
+def test_what_has_died_is_not_none(kind):
+    def f(s, x):
+        return x * 2, [type(p) for p in s]
+
+    fast, x = cdynamo.optimize(f, fullgraph=True), torch.ones(1)
+    tensor = torch.ones(3)
+    assert fast(kind([tensor]), x)[1] == [torch.Tensor]
+    del tensor
+    assert fast(kind([None]), x)[1] == [type(None)]
+
+
 def test_guards_hold_no_tensor_of_a_set():
     def f(s, x):
         for p in s:
