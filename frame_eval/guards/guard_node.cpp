@@ -26,6 +26,7 @@ namespace {
 // built-in object.
 PyObject* dict_item(PyObject* dict, PyObject* key, Py_hash_t hash) {
   if (!dict || !PyDict_Check(dict)) return nullptr;
+  if (!PyUnicode_CheckExact(key) && !(key = symbolic::stood_for(key))) return nullptr;
   PyObject* item = _PyDict_GetItem_KnownHash(dict, key, hash);
   if (!item) PyErr_Clear();
   return item;
@@ -94,7 +95,7 @@ bool same_elements(PyObject* expected, PyObject* actual) {
 // Comparing runs no code of the program's: a class, and an instance of one, is itself alone. Named tuples are compared as tuples.
 bool same_constant(PyObject* expected, PyObject* actual) {
   if (expected == actual) return true;
-  if (symbolic::is_weak_element(expected)) return symbolic::stands_for(expected, actual);
+  if (symbolic::is_weak_element(expected)) return symbolic::stood_for(expected) == actual;
   if (Py_TYPE(expected) != Py_TYPE(actual) || PyType_Check(expected)) return false;
   const bool is_named_tuple = PyTuple_Check(expected) && Py_TYPE(expected)->tp_dictoffset == 0;
   if (is_instance_of_program(expected) && !is_named_tuple) return false;
@@ -347,7 +348,7 @@ static bool dies_quietly(PyObject* object) {
 
 bool is_absent(const Leaf& leaf, PyObject* dict) {
   PyObject* key = leaf.object.get();  // null: a function or a class that is gone
-  return key && !dict_item(dict, key, leaf.hash);
+  return key && symbolic::stood_for(key) && !dict_item(dict, key, leaf.hash);
 }
 
 bool check_leaf(const Leaf& leaf, PyObject* object) {

@@ -14,6 +14,7 @@
 #include "symbolic/interop/proxied_mapping.h"
 #include "symbolic/interop/shown.h"
 #include "symbolic/interop/subclasses.h"
+#include "symbolic/interop/weak_elements.h"
 #include "symbolic/interop/weak_reference_access.h"
 
 namespace cdynamo::symbolic {
@@ -47,12 +48,13 @@ std::string constant_name(PyObject* object) {
 std::string key_name(const Source& source) {
   return PyUnicode_CheckExact(source.key.get()) || PyLong_CheckExact(source.key.get())
              ? shown_repr(source.key.get())
-             : constant_name(source.key.get());
+             : constant_name(stood_for(source.key.get()));
 }
 
 bool same_key(PyObject* a, PyObject* b) {
   if (a == b) return true;
   if (!a || !b || Py_TYPE(a) != Py_TYPE(b)) return false;
+  if (is_weak_element(a)) return stood_for(a) && stood_for(a) == stood_for(b);
   if (PyUnicode_CheckExact(a)) return PyUnicode_Compare(a, b) == 0;
   if (PyLong_CheckExact(a)) {
     int equal = PyObject_RichCompareBool(a, b, Py_EQ);
@@ -64,7 +66,8 @@ bool same_key(PyObject* a, PyObject* b) {
 
 size_t hash_key_object(PyObject* key) {
   if (!key) return 0;
-  if (PyUnicode_CheckExact(key) || PyLong_CheckExact(key)) return static_cast<size_t>(PyObject_Hash(key));
+  if (PyUnicode_CheckExact(key) || PyLong_CheckExact(key) || is_weak_element(key))
+    return static_cast<size_t>(PyObject_Hash(key));
   return std::hash<const void*>()(key);
 }
 
@@ -75,7 +78,7 @@ PyRef quiet(PyObject* new_reference) {
 
 // dict items, of a subclass's instance those of its underlying storage.
 PyRef dict_get(PyObject* dict, PyObject* key) {
-  if (!dict || !PyDict_Check(dict) || !key) return {};
+  if (!dict || !PyDict_Check(dict) || !key || !(key = stood_for(key))) return {};
   PyObject* item = PyDict_GetItemWithError(dict, key);
   if (!item) PyErr_Clear();
   return PyRef::borrow(item);

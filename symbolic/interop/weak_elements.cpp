@@ -40,8 +40,10 @@ PyObject* copy_with_weak_elements(PyObject* set) {
 
 bool is_weak_element(PyObject* element) { return Py_TYPE(element) == weak_element_type(); }
 
-bool stands_for(PyObject* element, PyObject* object) {
-  return object != Py_None && PyWeakref_GET_OBJECT(element) == object;  // None: it has died
+PyObject* stood_for(PyObject* element) {
+  if (!is_weak_element(element)) return element;
+  PyObject* object = PyWeakref_GET_OBJECT(element);
+  return object == Py_None ? nullptr : object;
 }
 
 }  // namespace cdynamo::symbolic

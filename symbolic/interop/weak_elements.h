@@ -16,8 +16,8 @@ PyObject* weak_element(PyObject* element);
 // is hashed. Null with an exception.
 PyObject* copy_with_weak_elements(PyObject* set);
 
-// Whether `element` of these stands for another object, and whether for `object`.
 bool is_weak_element(PyObject* element);
-bool stands_for(PyObject* element, PyObject* object);
+// The object that the element stands for, which may be itself; null: it has died. Borrowed.
+PyObject* stood_for(PyObject* element);
 
 }  // namespace cdynamo::symbolic

@@ -39,9 +39,11 @@ DictValue::Entry& DictValue::add(Entry entry) {
 }
 
 void DictValue::guard_absent(Executor& ex, PyObject* key) {
-  add_guard(ex, GuardKind::kKeyAbsent, source, key);
+  add_guard(ex, GuardKind::kKeyAbsent, source, checked(weak_element(key)).get());
 }
-SourcePtr DictValue::value_source(PyObject* key) { return key_source(source, key); }
+SourcePtr DictValue::value_source(PyObject* key) {
+  return key_source(source, checked(weak_element(key)).get());
+}
 
 void DictValue::require_no_assigned_names(Executor& ex) const {
   if (!object_ || ex.state().globals.empty()) return;
