@@ -287,11 +287,14 @@ bool is_reduced(const Args& args) { return args.constant("reduction") != 0; }
 void order_of_operands(Graph& graph, const Args& args, std::vector<TensorType>& results) {
   if (!is_reduced(args)) strides_of_tensors(graph, args, results);
 }
+void order_like(std::string_view operand, Graph& graph, const Args& args, std::vector<TensorType>& results) {
+  const TensorType& type = args.value(operand)->type;
+  if (!is_reduced(args) && type.sizes == results[0].sizes)
+    results[0].strides = preserved_strides(graph, type);
+}
 // These go to a tensor like the input,
 void order_of_input(Graph& graph, const Args& args, std::vector<TensorType>& results) {
-  const TensorType& self = args.value("self")->type;
-  if (!is_reduced(args) && self.sizes == results[0].sizes)
-    results[0].strides = preserved_strides(graph, self);
+  order_like("self", graph, args, results);
 }
 // or to one that the input's negative made.
 void order_of_negative(Graph& graph, const Args& args, std::vector<TensorType>& results) {
@@ -301,9 +304,7 @@ void order_of_negative(Graph& graph, const Args& args, std::vector<TensorType>& 
 }
 // or, with logits, to one like the target.
 void order_of_target(Graph& graph, const Args& args, std::vector<TensorType>& results) {
-  const TensorType& target = args.value("target")->type;
-  if (!is_reduced(args) && target.sizes == results[0].sizes)
-    results[0].strides = preserved_strides(graph, target);
+  order_like("target", graph, args, results);
 }
 
 OpDef loss(std::string_view name, std::string_view schema, BodyFn body, StridesFn strides = nullptr) {

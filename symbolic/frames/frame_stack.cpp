@@ -118,11 +118,12 @@ void let_go(Executor& ex, SymbolicFrame& frame, int slot) {
   // What was read from somewhere is held there, unless it was passed as well.
   const bool is_held = source && !may_be_held_by_nothing(source) && !is_argument(ex, object.get()) &&
                        !runs_other_code_when_it_dies(object.get());
-  const bool is_own = ex.state().request.owns_arguments && source && source->kind == SourceKind::kArgument;
+  const bool came_with_call = source && source->kind == SourceKind::kArgument;
+  const bool is_own = came_with_call && ex.state().request.owns_arguments;
   if (is_own && runs_code_when_all_of_it_dies(object.get())) break_before_end(object.get());
   if (!is_held) let_go(ex, object.get());
   if (is_own) add_guard(ex, GuardKind::kDiesQuietly, source);
-  if (source && source->kind == SourceKind::kArgument) ex.state().note_let_go(object.get());
+  if (came_with_call) ex.state().note_let_go(object.get());
 }
 
 void pop_top(Executor&, SymbolicFrame& frame, const Instruction&) { frame.pop(); }

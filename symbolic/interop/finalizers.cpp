@@ -197,7 +197,8 @@ bool runs_code_when_it_dies(PyObject* object) {
          holds_what_calls_back(object, kNested);
 }
 bool runs_code_when_all_of_it_dies(PyObject* object) {
-  return runs_code_when_it_dies(object) || takes_along_what_is_told(object, kNested);
+  return takes_along_what_is_told(object, kNested) || is_waiting_reference(object) ||
+         holds_what_calls_back(object, kNested);
 }
 bool runs_other_code_when_it_dies(PyObject* object) {
   return is_told(object, kNested, false) || is_waiting_reference(object) ||
