@@ -108,10 +108,11 @@ void note_uncounted(const graph::Graph& captured, const std::vector<OutputAlias>
   }
 }
 
-std::shared_ptr<TrainingFunction> compile_training(const graph::Graph& captured,
+std::shared_ptr<TrainingFunction> compile_training(const symbolic::CaptureResult& capture,
                                                    const graph::Prepared& prepared,
                                                    const symbolic::LibraryCalls* library, CompileFn compile,
                                                    NativeReport& report) {
+  const graph::Graph& captured = *capture.graph;
   std::vector<bool> wanted, history, differentiable(prepared.core->outputs.size());
   graph::PartitionOptions options{.memory_budget = global_config().memory_budget,
                                   .gains_by_channels_last = lowering::gains_by_channels_last};
@@ -133,8 +134,10 @@ std::shared_ptr<TrainingFunction> compile_training(const graph::Graph& captured,
     const std::vector<bool> behind = graph::inputs_behind(*prepared.core, differentiable);
     for (size_t i = 0; i < wanted.size(); ++i) wanted[i] = wanted[i] && behind[i];
   }
+  const std::vector<bool> freed =
+      graph::freed_outputs(*prepared.core, wanted, differentiable, capture.freed_calls);
   auto training = TrainingFunction::make(prepared.core->clone(), std::move(wanted), std::move(differentiable),
-                                         std::move(history), options, std::move(compile));
+                                         std::move(history), options, std::move(compile), freed);
   refuse_writes_past_history(captured, *training);
   if (stages_are_noted() || log_enabled(Topic::kAot)) {
     const std::unique_ptr<graph::Graph> joint = graph::make_joint_graph(training->plan());
@@ -176,7 +179,7 @@ std::unique_ptr<CompiledGraph> compile_native(const symbolic::CaptureResult& cap
   };
   std::shared_ptr<TrainingFunction> training;
   if (any_gradient && asks_for_gradients(captured, prepared.outputs))
-    training = compile_training(captured, prepared, library.get(), compile, report);
+    training = compile_training(capture, prepared, library.get(), compile, report);
   else if (graph::remove_detach(*prepared.core))
     graph::optimize(*prepared.core, {}, false, lowering::gains_by_attention);
   auto executable = training ? training->forward() : compile("inference", *prepared.core);

@@ -88,12 +88,27 @@ PyRef with_strides(PyObject* tensor, const std::vector<int64_t>& strides) {
   return turned ? PyRef::steal(PyObject_CallMethod(turned.get(), "permute", "(O)", back.get())) : PyRef();
 }
 
+graph::History freed_history(const Graph& function, const std::vector<bool>& input_wanted,
+                             const std::vector<bool>& output_freed) {
+  graph::History freed;
+  for (size_t i = 0; i < output_freed.size(); ++i)
+    if (output_freed[i]) freed.outputs.push_back(static_cast<int>(i));
+  if (freed.outputs.empty()) return freed;
+  const std::vector<bool> behind = graph::inputs_behind(function, output_freed);
+  for (size_t i = 0; i < input_wanted.size(); ++i)
+    if (input_wanted[i] && behind[i]) freed.inputs.push_back(static_cast<int>(i));
+  return freed;
+}
+
 }  // namespace
 
 std::shared_ptr<TrainingFunction> TrainingFunction::make(
     std::unique_ptr<Graph> function, std::vector<bool> input_wanted, std::vector<bool> output_differentiable,
-    std::vector<bool> input_has_history, const graph::PartitionOptions& options, CompileFn compile) {
+    std::vector<bool> input_has_history, const graph::PartitionOptions& options, CompileFn compile,
+    const std::vector<bool>& output_freed) {
   auto made = std::make_shared<TrainingFunction>();
+  made->freed_ = freed_history(*function, input_wanted, output_freed);
+  for (int output : made->freed_.outputs) output_differentiable[output] = false;
   made->options_ = options;
   made->compile_ = std::move(compile);
   // The engine goes on from a node to all that it has edges to: there are none to what only came in.
@@ -118,6 +133,7 @@ void TrainingFunction::make_parts() {
   Mask is_read(saved);  // by the backward of any part
   std::vector<Mask> reads;
   for (graph::History& history : graph::histories(plan_)) {
+    if (history.outputs.empty() && !freed_.outputs.empty()) continue;
     NodePart part{.history = std::move(history)};
     Mask outputs(plan_.output_differentiable.size()), inputs(plan_.input_wanted.size());
     for (int output : part.history.outputs) outputs[output] = true;

@@ -20,13 +20,14 @@ using CompileFn = std::function<std::shared_ptr<runtime::Executable>(const char*
 
 class TrainingFunction : public std::enable_shared_from_this<TrainingFunction> {
  public:
-  // Compiles the forward, and the backward of all gradients. `input_has_history`: as in graph::Training. Throws
-  // graph::Unsupported.
+  // Compiles the forward, and the backward of all gradients. `input_has_history`: as in graph::Training; `output_freed`: of what
+  // is differentiable, see graph::freed_outputs. Throws graph::Unsupported.
   static std::shared_ptr<TrainingFunction> make(std::unique_ptr<graph::Graph> function,
                                                 std::vector<bool> input_wanted,
                                                 std::vector<bool> output_differentiable,
                                                 std::vector<bool> input_has_history,
-                                                const graph::PartitionOptions& options, CompileFn compile);
+                                                const graph::PartitionOptions& options, CompileFn compile,
+                                                const std::vector<bool>& output_freed = {});
 
   using Mask = std::vector<bool>;
 
@@ -99,6 +100,8 @@ class TrainingFunction : public std::enable_shared_from_this<TrainingFunction> {
   // `kept`: what its node keeps of the inputs.
   bool attach_part(int part, PyObject* const* inputs, const PyRef& kept, const std::vector<int64_t>& symbols,
                    std::vector<PyRef>& fresh);
+  // The node of the results whose history is freed.
+  bool attach_freed(PyObject* const* inputs, std::vector<PyRef>& fresh) const;
   bool read_cotangents(const NodePart& part, PyObject* const* cotangents, Py_ssize_t count,
                        const std::vector<int64_t>& symbols, Cotangents& result) const;
   Mask wanted_gradients(const NodePart& part, const std::vector<bool>& needed) const;
@@ -142,6 +145,7 @@ class TrainingFunction : public std::enable_shared_from_this<TrainingFunction> {
   CompileFn compile_;
   std::shared_ptr<runtime::Executable> forward_;
   std::vector<NodePart> parts_;
+  graph::History freed_;  // what a backward within the function has freed: nothing is saved for it
   std::vector<int> overwritten_;
   std::vector<int> group_of_output_;
   size_t known_guards_ = 0;  // that a call of the forward has been checked by

@@ -26,6 +26,11 @@ class State : public NodeState {
   TrainingFunction::ForwardCall forward_;
 };
 
+class FreedState : public NodeState {
+ public:
+  PyRef backward(PyObject*, PyObject* const*, Py_ssize_t) override { return raise_second_time(); }
+};
+
 // The tensor as it is now: where `.data` is assigned later, the original is another, and eager's operators mostly hold views.
 PyRef alias_of(PyObject* tensor) {
   static PyObject* name = PyUnicode_InternFromString("detach");
@@ -64,6 +69,8 @@ int64_t version_of(PyObject* tensor) {
 
 bool TrainingFunction::attach(PyObject* const* inputs, const std::vector<int64_t>& symbols,
                               std::vector<PyRef>& fresh) {
+  if (!freed_.outputs.empty() && !attach_freed(inputs, fresh)) return false;
+  if (parts_.empty()) return true;
   // Higher derivatives start from the inputs again. A tensor to which the program adds a result of ours would keep the node that
   // keeps it.
   const size_t count = plan_.function->inputs.size();
@@ -76,6 +83,17 @@ bool TrainingFunction::attach(PyObject* const* inputs, const std::vector<int64_t
   }
   for (size_t i = 0; i < parts_.size(); ++i)
     if (!attach_part(static_cast<int>(i), inputs, kept, symbols, fresh)) return false;
+  return true;
+}
+
+bool TrainingFunction::attach_freed(PyObject* const* inputs, std::vector<PyRef>& fresh) const {
+  NodeRequest request;
+  for (int input : freed_.inputs) request.inputs.push_back(inputs[input]);
+  for (int output : freed_.outputs) request.outputs.push_back(fresh[output]);
+  request.state = std::make_unique<FreedState>();
+  if (!attach_node(request)) return false;
+  for (size_t i = 0; i < request.outputs.size(); ++i)
+    fresh[freed_.outputs[i]] = std::move(request.outputs[i]);
   return true;
 }
 

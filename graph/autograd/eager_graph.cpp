@@ -6,6 +6,7 @@
 #include <set>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "graph/autograd/autograd.h"
 #include "graph/op.h"
 
@@ -212,6 +213,36 @@ bool saves_on_the_way(const Training& training, const std::vector<bool>& outputs
     });
     return is_on_the_way && !saves_nothing(*node, differentiated, own_constant);
   });
+}
+
+std::vector<bool> freed_outputs(const Graph& function, const std::vector<bool>& input_wanted,
+                                const std::vector<bool>& output_differentiable,
+                                const std::vector<int>& freed_calls) {
+  std::vector<bool> freed(function.outputs.size());
+  if (freed_calls.empty()) return freed;
+  std::vector<Value*> wanted;
+  for (size_t i = 0; i < input_wanted.size(); ++i)
+    if (input_wanted[i]) wanted.push_back(function.inputs[i]);
+  const std::vector<bool> flows = reaches(function, wanted), own_constant = own_constants(function);
+  // Where PyTorch has one operator, it raises for all that it was differentiated by.
+  absl::flat_hash_set<int> saving;
+  for (const auto& node : function.nodes)
+    if (!node->is_merged && std::ranges::find(freed_calls, node->user_call) != freed_calls.end() &&
+        flows[node->results.at(0)->id] && !saves_nothing(*node, flows, own_constant))
+      saving.insert(node->user_call);
+  std::vector<bool> is_open(function.next_value_id());  // by value id: nothing was freed on a way from there
+  for (const Value* input : wanted) is_open[input->id] = flows[input->id];
+  for (const auto& node : function.nodes) {
+    if (!node->op->differentiable || (!node->is_merged && saving.contains(node->user_call))) continue;
+    bool any_open = false;
+    for_each_operand(*node, [&](Value*& operand) { any_open |= is_open[operand->id]; });
+    for (const Value* result : node->results) is_open[result->id] = any_open && flows[result->id];
+  }
+  for (size_t i = 0; i < freed.size(); ++i) {
+    const int id = function.outputs[i]->id;
+    freed[i] = output_differentiable[i] && flows[id] && !is_open[id];
+  }
+  return freed;
 }
 
 std::vector<int> overwritten_inputs(const Training& training) {

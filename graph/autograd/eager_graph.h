@@ -32,6 +32,12 @@ std::vector<int> output_groups(const Training& training);
 bool saves_on_the_way(const Training& training, const std::vector<bool>& outputs,
                       const std::vector<bool>& inputs);
 
+// By output, those that are differentiable: each of eager's ways from it to a wanted input comes through one of these calls
+// (Node::user_call), whose saved tensors a backward has freed.
+std::vector<bool> freed_outputs(const Graph& function, const std::vector<bool>& input_wanted,
+                                const std::vector<bool>& output_differentiable,
+                                const std::vector<int>& freed_calls);
+
 // Inputs that the function writes to and that a differentiable output depends on: what higher derivatives read
 // is what was there before.
 std::vector<int> overwritten_inputs(const Training& training);

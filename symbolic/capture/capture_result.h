@@ -240,6 +240,7 @@ struct CaptureResult {
   bool uses_torch = false;        // global torch state (grad mode, autocast ...) has to be guarded
   bool changes_autocast = false;  // `user_calls` are to run under autocast states that they do not tell
   PyRef user_calls;               // list, by Node::user_call: see fx_records in symbolic/tensors/user_call.h
+  std::vector<int> freed_calls;   // Node::user_call: what they saved a backward within the graph has freed
 
   std::shared_ptr<CacheFills> cache_fills;                  // null: none
   std::vector<std::shared_ptr<LibraryCall>> library_calls;  // what the graph's core.library nodes name

@@ -25,6 +25,7 @@
 #include "symbolic/interop/logs.h"
 #include "symbolic/tensors/array_value.h"
 #include "symbolic/tensors/possible_alias.h"
+#include "symbolic/torch/differentiation.h"
 #include "symbolic/torch/made_leaves.h"
 #include "symbolic/values/builtins.h"
 #include "symbolic/values/decimal_context.h"
@@ -182,6 +183,7 @@ class Attempt {
         hand_over_frames(frame, result);
       emit_effects();
       check_made_leaves(ex_);
+      result.freed_calls = freed_calls(ex_);
       refuse_outputs_of_possible_aliases(ex_);
       guard_distinct_objects();
       keep_classes_inside(ex_, returned);

@@ -147,6 +147,8 @@ struct TensorCapture {
   absl::flat_hash_map<const graph::Value*, ValuePtr> leaf_gradients;  // .grad, where it was looked at
   // What the graph has made and is to keep its gradient (retain_grad), and the step of the root frame that said so.
   absl::flat_hash_map<const graph::Value*, int64_t> retained;
+  // Results whose operators may have saved tensors that a captured backward has freed, and the step of the root frame that ran it.
+  absl::flat_hash_map<const graph::Value*, int64_t> freed;
   absl::flat_hash_set<const graph::Value*> cut;                // views that no gradient flows through
   absl::flat_hash_set<const graph::Value*> updated_leaves;     // require grad, and were written under no_grad
   absl::flat_hash_set<const graph::Value*> refused_histories;  // inputs that PyTorch will not differentiate

@@ -1,11 +1,16 @@
 #include "symbolic/torch/differentiation.h"
 
 #include <algorithm>
+#include <optional>
+#include <ranges>
+#include <span>
 
+#include "absl/container/btree_set.h"
 #include "absl/container/flat_hash_set.h"
 #include "graph/op.h"
 #include "symbolic/capture/executor_state.h"
 #include "symbolic/capture/value_factories.h"
+#include "symbolic/tensors/possible_alias.h"
 #include "symbolic/torch/tensor.h"
 #include "symbolic/torch/tensor_hooks.h"
 #include "symbolic/values/value_tools.h"
@@ -17,11 +22,12 @@ using graph::Arg;
 using graph::Node;
 using graph::Value;
 
-// The values that depend on `root` within the captured graph.
+// The values that depend on one of the roots within the captured graph.
 class Dependents {
  public:
-  Dependents(Executor& ex, const Value* root) : capture_(tensor_capture(ex)) {
-    values_.insert(root);
+  Dependents(Executor& ex, const Value* root) : Dependents(ex, std::span(&root, 1)) {}
+  Dependents(Executor& ex, std::span<const Value* const> roots)
+      : capture_(tensor_capture(ex)), values_(roots.begin(), roots.end()) {
     for (const auto& node : ex.graph().nodes) visit(*node);
   }
   bool contains(const Value* value) const { return values_.count(value) > 0; }
@@ -78,16 +84,9 @@ Value* differentiable_tensor(Executor& ex, const ValuePtr& value) {
   return tensor->value();
 }
 
-bool flag(const ValuePtr& value, bool otherwise) {
-  PyObject* object = value ? constant_object(value) : nullptr;
-  if (!value || object == Py_None) return otherwise;
-  if (object != Py_True && object != Py_False) leave_to_engine();
-  return object == Py_True;
-}
-
 struct GradCall {
   std::vector<Value*> outputs, inputs, grad_outputs;
-  bool create_graph, allow_unused, materialize;
+  bool retain_graph, create_graph, allow_unused, materialize;
 };
 
 std::vector<ValuePtr> bound(Executor& ex, const CallArgs& args) {
@@ -127,10 +126,11 @@ GradCall read_call(Executor& ex, const CallArgs& args) {
         if (!call.grad_outputs[i]) leave_to_engine();
       }
   }
-  call.create_graph = flag(given[4], false);
-  call.materialize = flag(given[8], false);
-  call.allow_unused = flag(given[6], call.materialize);
-  if (flag(given[7], false)) leave_to_engine();
+  call.create_graph = autograd_flag(given[4], false);
+  call.retain_graph = autograd_flag(given[3], call.create_graph);
+  call.materialize = autograd_flag(given[8], false);
+  call.allow_unused = autograd_flag(given[6], call.materialize);
+  if (autograd_flag(given[7], false)) leave_to_engine();
   return call;
 }
 
@@ -199,6 +199,42 @@ bool has_expanded_gradient(Executor& ex, const Value* input, const std::vector<V
   }
 }
 
+// ---- what a backward frees
+
+// Operators whose derivatives read sizes and numbers alone, whatever their operands.
+bool saves_no_tensor(const Node& node) {
+  static constexpr std::string_view kNames[] = {"add",   "cat", "clone", "contiguous", "flatten",
+                                                "mean",  "neg", "ravel", "repeat",     "reshape",
+                                                "stack", "sub", "sum",   "to"};
+  return node.op->view || std::ranges::find(kNames, node.op->name) != std::end(kNames);
+}
+
+// The nodes that a backward from the outputs goes through on its way to the inputs.
+std::vector<const Node*> nodes_between(Executor& ex, const std::vector<Value*>& outputs,
+                                       const std::vector<Value*>& inputs) {
+  const TensorCapture& capture = tensor_capture(ex);
+  const Dependents dependents(ex, std::vector<const Value*>(inputs.begin(), inputs.end()));
+  absl::flat_hash_set<const Value*> behind;
+  const auto add = [&](const Value* value) { behind.insert({value, base_of(capture, value)}); };
+  for (const Value* output : outputs) add(output);
+  const auto counts = [&](const Value* value) {
+    return behind.contains(value) && dependents.contains(value);
+  };
+  std::vector<const Node*> between;
+  for (const auto& node : std::views::reverse(ex.graph().nodes)) {
+    if (node->no_grad) continue;
+    bool is_between = std::ranges::any_of(node->results, counts);
+    if (node->in_place) is_between |= counts(base_of(capture, std::get<Value*>(node->args.at(0))));
+    if (node->op->name == "core.function")
+      is_between |=
+          std::ranges::any_of(graph::Args(node->op->parsed[0], node->args).values("outputs"), counts);
+    if (!is_between) continue;
+    between.push_back(node.get());
+    graph::for_each_operand(*node, [&](Value*& operand) { add(operand); });
+  }
+  return between;
+}
+
 // A Function whose backward is.
 bool is_once_differentiable(const std::unique_ptr<Node>& node) {
   if (node->op->name != "core.function") return false;
@@ -208,6 +244,50 @@ bool is_once_differentiable(const std::unique_ptr<Node>& node) {
 }
 
 }  // namespace
+
+bool autograd_flag(const ValuePtr& value, bool otherwise) {
+  PyObject* object = value ? constant_object(value) : nullptr;
+  if (!value || object == Py_None) return otherwise;
+  if (object != Py_True && object != Py_False) leave_to_engine();
+  return object == Py_True;
+}
+
+void free_histories(Executor& ex, const std::vector<Value*>& outputs, const std::vector<Value*>& inputs,
+                    bool retain_graph) {
+  auto& freed = tensor_capture(ex).freed;
+  std::vector<const Value*> read;
+  for (const Node* node : nodes_between(ex, outputs, inputs))
+    if (!saves_no_tensor(*node)) read.insert(read.end(), node->results.begin(), node->results.end());
+  std::optional<int64_t> first;
+  for (const Value* value : read)
+    if (const auto found = freed.find(value); found != freed.end())
+      first = std::min(found->second, first.value_or(found->second));
+  if (first) {
+    ex.state().break_step = *first;
+    break_graph("CD0400", "a backward through what another one has freed");
+  }
+  if (retain_graph) return;
+  for (const Value* value : read) freed.emplace(value, current_root_step(ex));
+}
+
+std::vector<int> freed_calls(Executor& ex) {
+  const auto& freed = tensor_capture(ex).freed;
+  if (freed.empty()) return {};
+  absl::btree_set<int> calls;
+  absl::flat_hash_set<int> others;
+  for (const auto& node : ex.graph().nodes) {
+    if (node->no_grad || node->user_call < 0 || saves_no_tensor(*node)) continue;
+    const bool is_freed =
+        std::ranges::any_of(node->results, [&](const Value* each) { return freed.contains(each); });
+    if (is_freed)
+      calls.insert(node->user_call);
+    else
+      others.insert(node->user_call);
+  }
+  std::vector<int> all(calls.begin(), calls.end());
+  std::erase_if(all, [&](int call) { return others.contains(call); });
+  return all;
+}
 
 bool depends_on(Executor& ex, const Value* value, const Value* root) {
   return Dependents(ex, root).contains(value);
@@ -261,6 +341,7 @@ ValuePtr gradients_in_graph(Executor& ex, PyObject* callable, const CallArgs& ar
   for (size_t i = 0; i < call.outputs.size(); ++i)
     if (!call.outputs[i]->node) leave_to_engine();
   require_leaves(ex, call, used);
+  free_histories(ex, call.outputs, inputs, call.retain_graph);
   return recorded_call(ex, "call_function", PyRef::borrow(callable), args, [&]() -> ValuePtr {
     std::vector<Value*> found;
     if (!inputs.empty())

@@ -16,6 +16,14 @@ inline constexpr const char* kOnceDifferentiable = "core.once_differentiable";
 bool depends_on(Executor& ex, const graph::Value* value, const graph::Value* root);
 // Breaks the graph where eager refuses `grad_output` (null: one is implied) as the gradient of `output`.
 void require_grad_output(Executor& ex, const graph::Value* output, const graph::Value* grad_output);
+// A backward goes from the outputs to the inputs, and frees what it read unless told to retain it. Where another one has freed
+// something before, eager raises, or the engine knows better: breaks the graph before that one.
+void free_histories(Executor& ex, const std::vector<graph::Value*>& outputs,
+                    const std::vector<graph::Value*>& inputs, bool retain_graph);
+// The calls (Node::user_call) all of whose saved tensors were freed so.
+std::vector<int> freed_calls(Executor& ex);
+// What was given for a flag, `otherwise` for nothing and None. Breaks the graph where it is no bool.
+bool autograd_flag(const ValuePtr& value, bool otherwise);
 // The gradients of the outputs with respect to the inputs as graph values; grad_outputs may be null.
 std::vector<graph::Value*> append_gradients(Executor& ex, std::vector<graph::Value*> outputs,
                                             std::vector<graph::Value*> inputs,

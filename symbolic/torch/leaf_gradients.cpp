@@ -201,13 +201,14 @@ ValuePtr backward_method(Executor& ex, const ValuePtr& self, const CallArgs& arg
   if (leaves.empty() || tensor_capture(ex).retained.contains(loss.value()))
     break_graph("CD0400", "backward()");
   for (auto& tensor : retained_of(ex, loss.value())) leaves.push_back(std::move(tensor));
+  std::vector<Value*> inputs;
+  for (const auto& leaf : leaves) inputs.push_back(leaf->value());
+  free_histories(ex, {loss.value()}, inputs, autograd_flag(given[1], false));
   for (const auto& leaf : leaves)
     if (tensor_capture(ex).leaf_gradients.contains(leaf->value())) record_assignment(ex, leaf);
   CallArgs all = args;
   all.positional.insert(all.positional.begin(), self);
   recorded_call(ex, "call_method", PyRef::borrow(interned("backward")), all, [&]() -> ValuePtr {
-    std::vector<Value*> inputs;
-    for (const auto& leaf : leaves) inputs.push_back(leaf->value());
     std::vector<Value*> gradients =
         append_gradients(ex, {loss.value()}, inputs, {grad_output}, /*create_graph=*/false);
     for (size_t i = 0; i < leaves.size(); ++i) accumulate(ex, *leaves[i], gradients[i]);

@@ -369,7 +369,7 @@ REFUSED_BY_EAGER = (
 )
 # Eager's backward raises where an operator has saved a tensor that was written to since. A compiled backward may read
 # something else: it gives the gradients of what was computed, or raises the same. What a compiled function differentiates
-# within itself frees nothing. So it is with writes through `.data`, which
+# within itself frees its results only where each of their ways leads through it. So it is with writes through `.data`, which
 # eager does not notice.
 REFUSED_BACKWARD = (
     "one of the variables needed for gradient computation has been modified by an inplace operation",
