@@ -49,7 +49,7 @@ template <int rank>
 std::vector<Value*> atleast_body(Builder& b, const Args& args) {
   Tensor x = first_of(b, args);
   if (rank == 3 && x.rank() == 1) return one(reshape(x, {1, x.size(0), 1}));
-  if (rank == 3 && x.rank() == 2) return one(unsqueeze(x, 2));
+  if (rank == 3 && x.rank() == 2) return b.call("unsqueeze", {x.value, Sym(2)});
   while (x.rank() < rank) x = unsqueeze(x, 0);
   return one(x);
 }

@@ -7,6 +7,10 @@ from typing import Any
 
 import torch
 
+from cdynamo._library import without_content
+
+_STATED = {function: stated for function, (_, stated) in without_content.FUNCTIONS.items()}
+
 
 def complex_of(pairs: torch.Tensor, conjugate: bool) -> torch.Tensor:
     """The complex tensor over the memory of `pairs`, lazily conjugated or not; with its history, in any grad mode.
@@ -44,7 +48,8 @@ class ComplexCall:
         self.kind, self.target, self.marks, self._kwargs = kind, target, args, kwargs
         name = target if isinstance(target, str) else getattr(target, "__name__", type(target).__name__)
         self.__name__ = self.__qualname__ = f"complex_{name}"
-        self.function: Callable[..., Any] = getattr(torch.Tensor, target) if kind == "call_method" else target
+        function = getattr(torch.Tensor, target) if kind == "call_method" else target
+        self.function: Callable[..., Any] = _STATED.get(function, function)
         self.complex_results: list[bool] = []
 
     def _real(self, result: Any, found: list[bool]) -> Any:

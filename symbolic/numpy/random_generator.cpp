@@ -177,12 +177,17 @@ class ArgumentsOfDraw {
         operands_(operands_of_draw(generator->source, numpy_stand_in(ex, generator))) {}
 
   void add(const CallArgs& args) {
+    // NumPy takes what is no array for one.
+    constexpr size_t kMostBeforeOut = 2;
+    if (method_.has_out && args.positional.size() > kMostBeforeOut) refuse(method_.name);
     for (const ValuePtr& value : args.positional) add(value, method_.has_out);
     if (args.keywords.empty()) return;
     operands_.keywords = checked(PyTuple_New(std::ssize(args.keywords)));
     for (size_t i = 0; i < args.keywords.size(); ++i) {
       const Keyword& keyword = args.keywords[i];
-      add(keyword.value, PyUnicode_CompareWithASCIIString(keyword.name.get(), "out") == 0);
+      const bool is_out = PyUnicode_CompareWithASCIIString(keyword.name.get(), "out") == 0;
+      if (is_out && !is_none(keyword.value)) refuse(method_.name);
+      add(keyword.value, is_out);
       PyTuple_SET_ITEM(operands_.keywords.get(), static_cast<Py_ssize_t>(i), Py_NewRef(keyword.name.get()));
     }
   }

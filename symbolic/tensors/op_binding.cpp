@@ -75,9 +75,11 @@ namespace {
 struct NameAlias {
   const char *param, *keyword;
 };
-constexpr NameAlias kTorchAliases[] = {{"dim", "axis"}, {"keepdim", "keepdims"}, {"self", "input"},
-                                       {"self", "x"},   {"self", "a"},           {"self", "x1"},
-                                       {"input", "x"},  {"input", "a"},          {"other", "x2"}};
+constexpr NameAlias kTorchAliases[] = {{"dim", "axis"},   {"keepdim", "keepdims"},
+                                       {"self", "input"}, {"self", "x"},
+                                       {"self", "a"},     {"self", "x1"},
+                                       {"input", "x"},    {"input", "a"},
+                                       {"other", "x2"},   {"split_size", "split_size_or_sections"}};
 // NumPy's names for the parameters of ATen schemas that serve NumPy too.
 constexpr NameAlias kNumpyAliases[] = {{"dim", "axis"}, {"keepdim", "keepdims"}, {"self", "a"},
                                        {"self", "x"},   {"self", "x1"},          {"other", "x2"},

@@ -63,15 +63,32 @@ Value* constant_index(Executor& ex, int64_t index) {
   return append_call1(ex, "core.full", {std::vector<Sym>{}, Sym(index), DType::kI64});
 }
 
+Value* no_indices(Executor& ex) {
+  return append_call1(ex, "core.full", {std::vector<Sym>{0}, Sym(0), DType::kI64});
+}
+
 // A short constant array, made of filled pieces.
 Value* list_tensor(Executor& ex, const ListIndex& list) {
   constexpr size_t kMostItems = 64;
-  if (list.boolean || list.items.empty() || list.items.size() > kMostItems) refuse("a list of this kind");
+  if (list.items.empty() || list.items.size() > kMostItems) refuse("a list of this kind");
   std::vector<Value*> pieces;
   for (const Sym& item : list.items)
     pieces.push_back(append_call1(ex, "core.full", {std::vector<Sym>{1}, item, DType::kI64}));
   Value* flat = pieces.size() == 1 ? pieces[0] : append_call1(ex, "core.concat", {pieces, Sym(int64_t{0})});
   return list.sizes.size() == 1 ? flat : append_call1(ex, "core.reshape", {flat, list.sizes});
+}
+
+// For each dimension of a list of bools the places of those that are true.
+std::vector<ListIndex> places_of_true(const ListIndex& mask) {
+  std::vector<ListIndex> places(mask.sizes.size());
+  for (size_t i = 0; i < mask.items.size(); ++i) {
+    if (mask.items[i].constant() == 0) continue;
+    int64_t rest = static_cast<int64_t>(i);
+    for (size_t d = places.size(); d-- > 0; rest /= mask.sizes[d].constant())
+      places[d].items.emplace_back(rest % mask.sizes[d].constant());
+  }
+  for (ListIndex& place : places) place.sizes = {static_cast<int64_t>(place.items.size())};
+  return places;
 }
 
 // The numbers of a range, of any length.
@@ -117,15 +134,23 @@ class Selector {
   static bool is_array_index(const ValuePtr& item) {
     auto* array = dynamic_cast<ArrayValue*>(item.get());
     if (array) return array->rank() > 0 || array->array_type().dtype == DType::kBool;
+    if (is_bool(item)) return true;
     return item->type() == &PyList_Type || item->type() == &PyTuple_Type || item->type() == &PyRange_Type;
+  }
+  static bool is_bool(const ValuePtr& item) {
+    PyObject* object = constant_object(item);
+    return object && PyBool_Check(object);
   }
   static bool is_ellipsis(const ValuePtr& item) { return constant_object(item) == Py_Ellipsis; }
 
   // How many of the base's dimensions an item stands for.
   int consumed(const ValuePtr& item) {
-    if (constant_object(item) == Py_None || is_ellipsis(item)) return 0;
+    if (constant_object(item) == Py_None || is_ellipsis(item) || is_bool(item)) return 0;
     if (auto* array = dynamic_cast<ArrayValue*>(item.get()))
       return array->array_type().dtype == DType::kBool ? array->rank() : 1;
+    ListIndex list;
+    const bool is_list = item->type() == &PyList_Type || item->type() == &PyTuple_Type;
+    if (is_list && collect(ex_, item, 0, list) && list.boolean) return static_cast<int>(list.sizes.size());
     return 1;
   }
 
@@ -150,7 +175,7 @@ class Selector {
     if (!item) return skip(skipped_);
     PyObject* object = constant_object(item);
     if (object == Py_None) return new_axis();
-    if (object && PyBool_Check(object)) refuse("a bool");
+    if (is_bool(item)) return known_mask_of_new_axis(object == Py_True);
     if (item->type() == &PySlice_Type) return slice(static_cast<SliceValue&>(*item));
     if (auto sym = index_sym(ex_, item)) return integer(*sym);
     if (auto* array = dynamic_cast<ArrayValue*>(item.get())) {
@@ -161,7 +186,7 @@ class Selector {
     }
     if (auto* range = dynamic_cast<RangeValue*>(item.get())) return advanced(range_tensor(ex_, *range), 1);
     ListIndex list;
-    if (collect(ex_, item, 0, list)) return advanced(list_tensor(ex_, list), 1);
+    if (collect(ex_, item, 0, list)) return list.boolean ? bools(list) : advanced(list_tensor(ex_, list), 1);
     refuse(item->describe());
   }
 
@@ -260,6 +285,21 @@ class Selector {
     }
     if (!numpy_ && runtime::bytes(dtype) < 4) refuse("a tensor of int8 or int16");
     advanced(index, 1);
+  }
+
+  void bools(const ListIndex& mask) {
+    for (size_t d = 0; d < mask.sizes.size(); ++d)
+      if (!ex_.graph().sym->guard_eq(selection_.view->type.sizes.at(dim_ + d), mask.sizes[d], "mask"))
+        break_graph("CD0403", "the mask has another shape than the tensor");
+    for (const ListIndex& places : places_of_true(mask))
+      advanced(places.items.empty() ? no_indices(ex_) : list_tensor(ex_, places), 1);
+  }
+
+  // As a mask over an axis of its own, of one item.
+  void known_mask_of_new_axis(bool is_true) {
+    selection_.view = append_call1(ex_, "unsqueeze", {selection_.view, Sym(dim_)});
+    ListIndex first{.sizes = {1}, .items = {0}};
+    advanced(is_true ? list_tensor(ex_, first) : no_indices(ex_), 1);
   }
 
   // A 0-d bool is a mask over an axis of its own, of one item.

@@ -125,10 +125,29 @@ const char* find_tensor_polyfill(std::string_view method) {
   return nullptr;
 }
 
+namespace {
+
+// torch.ops.aten.view.default and its kind: operators whose results share memory, which no node of the library's may.
+OperatorCallable view_overload(PyObject* callable) {
+  if (std::string_view(Py_TYPE(callable)->tp_name) != "OpOverload") return {};
+  const PyRef schema = PyRef::steal(PyObject_GetAttrString(callable, "_schema"));
+  const PyRef name = schema ? PyRef::steal(PyObject_GetAttrString(schema.get(), "name")) : PyRef();
+  const char* text = name && PyUnicode_Check(name.get()) ? PyUnicode_AsUTF8(name.get()) : nullptr;
+  PyErr_Clear();
+  constexpr std::string_view kNamespace = "aten::";
+  if (!text || !std::string_view(text).starts_with(kNamespace)) return {};
+  const graph::OpDef* op = graph::find_op(std::string_view(text).substr(kNamespace.size()));
+  if (!op || !op->view || op->parsed.at(0).result_is_list || op->parsed.at(0).num_results != 1) return {};
+  return {op, /*in_place=*/false, /*method=*/false};
+}
+
+}  // namespace
+
 OperatorCallable find_torch_operator(PyObject* callable) {
-  if (const Maps* all = maps())
-    if (auto found = all->operators.find(callable); found != all->operators.end()) return found->second;
-  return {};
+  const Maps* all = maps();
+  if (!all) return {};
+  const auto found = all->operators.find(callable);
+  return found != all->operators.end() ? found->second : view_overload(callable);
 }
 
 OperatorCallable find_tensor_operator(std::string_view name) {

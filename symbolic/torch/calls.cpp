@@ -198,6 +198,23 @@ std::optional<CallArgs> with_tensor_of_number(Executor& ex, const graph::OpDef& 
   return made;
 }
 
+// x.copy_(2): so does its parser there, with all digits of a float.
+std::optional<CallArgs> with_tensor_to_copy(Executor& ex, const graph::OpDef& op, bool in_place,
+                                            const CallArgs& args) {
+  if (!in_place || op.name != "copy" || args.positional.size() < 2 || graph_value(args.positional[1]))
+    return std::nullopt;
+  const std::optional<graph::Arg> number = number_argument(args.positional[1]);
+  if (!number) return std::nullopt;
+  const graph::DType dtype = std::holds_alternative<double>(*number) ? graph::DType::kF64
+                             : std::holds_alternative<bool>(*number) ? graph::DType::kBool
+                                                                     : graph::DType::kI64;
+  const FrameworkRules rules(ex, graph::Framework::kTorch);
+  CallArgs made = args;
+  made.positional[1] =
+      make_tensor(ex, append_call1(ex, "core.full", {std::vector<graph::Sym>{}, *number, dtype}));
+  return made;
+}
+
 ValuePtr call_real_operator(Executor& ex, const graph::OpDef& op, bool in_place, const char* kind,
                             PyRef target, const CallArgs& args, Convention convention) {
   if (const char* scaled = scaled_form(op, in_place, args))
@@ -207,6 +224,8 @@ ValuePtr call_real_operator(Executor& ex, const graph::OpDef& op, bool in_place,
       return apply_out(ex, op, out->value, args, convention);
     if (const auto of_numbers = with_tensor_of_number(ex, op, args, convention))
       return apply(ex, op, in_place, *of_numbers, convention);
+    if (const auto of_tensors = with_tensor_to_copy(ex, op, in_place, args))
+      return apply(ex, op, in_place, *of_tensors, convention);
     return apply_as_far_as_possible(ex, op, in_place, args, convention);
   });
 }

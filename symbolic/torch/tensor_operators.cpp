@@ -3,6 +3,7 @@
 #include "symbolic/torch/callables.h"
 #include "symbolic/torch/complex_tensor.h"
 #include "symbolic/torch/function_modes.h"
+#include "symbolic/torch/library_call.h"
 #include "symbolic/torch/tensor.h"
 #include "symbolic/values/constant.h"
 #include "symbolic/values/operand_checks.h"
@@ -98,15 +99,21 @@ ValuePtr TensorValue::binary(Executor& ex, int nb_op, const ValuePtr& given, boo
   (reflected ? as_written[0] : as_written[1]) = other;
   if (is_complex_number(other)) return complex_operator(ex, nb_op, as_written[0], as_written[1]);
   if (!is_operand(other)) return not_implemented(other, in_place);
-  return recorded_call(ex, "call_function", operator_function(row->function), operands(as_written),
-                       [&]() -> ValuePtr {
-                         if (!reflected) return call_named(ex, row->op, {self, other}, in_place);
-                         std::string_view rule = row->reflected;
-                         if (rule == "reciprocal*")
-                           return call_named(ex, "mul", {call_named(ex, "reciprocal", {self}), other});
-                         if (rule[0] == '!') return call_named(ex, row->reflected + 1, {other, self});
-                         return call_named(ex, row->reflected, {self, other});
-                       });
+  const auto apply = [&]() -> ValuePtr {
+    if (!reflected) return call_named(ex, row->op, {self, other}, in_place);
+    std::string_view rule = row->reflected;
+    if (rule == "reciprocal*") return call_named(ex, "mul", {call_named(ex, "reciprocal", {self}), other});
+    if (rule[0] == '!') return call_named(ex, row->reflected + 1, {other, self});
+    return call_named(ex, row->reflected, {self, other});
+  };
+  return recorded_call(ex, "call_function", operator_function(row->function), operands(as_written), [&] {
+    try {
+      return apply();
+    } catch (const GraphBreak& broken) {
+      if (in_place) throw;
+      return call_library_after(ex, broken, operands(as_written));
+    }
+  });
 }
 
 ValuePtr TensorValue::compare(Executor& ex, int py_op, const ValuePtr& given) {

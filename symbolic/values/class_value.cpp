@@ -442,6 +442,12 @@ ValuePtr construct_builtin(Executor& ex, PyTypeObject* base, PyTypeObject* type,
 
 namespace {
 
+// typing.Mapping, of which a test asks what it stands for.
+bool is_bare_alias(PyObject* object) {
+  PyObject* alias = library_object("typing", "_SpecialGenericAlias");
+  return alias && PyType_Check(alias) && PyObject_TypeCheck(object, as_type(alias));
+}
+
 // PySequence: a tuple of classes, or a union, one by one.
 template <typename Test>
 bool any_class(Executor& ex, const ValuePtr& classes, const char* function, Test&& test, int nested = 0) {
@@ -462,6 +468,10 @@ bool any_class(Executor& ex, const ValuePtr& classes, const char* function, Test
     return false;
   }
   if (object && PyType_Check(object)) return test(object);
+  if (object && is_bare_alias(object)) {
+    PyRef origin = checked(PyObject_GetAttrString(object, "__origin__"));
+    if (PyType_Check(origin.get())) return test(origin.get());
+  }
   const bool is_instance = std::string_view(function) == "isinstance";
   if (object && is_instance) break_graph("CD0216", "isinstance with " + classes->describe());
   raise_error(ex, PyExc_TypeError,

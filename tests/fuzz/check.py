@@ -21,7 +21,7 @@ from unittest import mock
 import numpy as np
 
 import cdynamo
-from fuzz import compare
+from fuzz import compare, grammar
 from fuzz.numpy_nans import CHANCE, QUIET, SIGN, numpy_nans_otherwise
 from fuzz.programs import Program, is_python
 
@@ -36,7 +36,9 @@ OTHER_SIZES = re.compile(r"\b(squeeze_|unsqueeze_|t_|transpose_|swapaxes_|swapdi
 SEES_ENDS = re.compile(r"\bweakref\.|__del__|\bfinally:")
 HALF = re.compile(r"\b(bfloat16|float16|half)\b")
 
+SETS = re.compile(r"\bset\(|\bfrozenset\(|\{[^:{}]*\}")
 ROUNDINGS = 20
+ORDERS = 32
 SOME_NANS = 8
 # Methods of torch.Tensor.
 INEXACT = ("cos", "exp", "log", "mean", "norm", "sigmoid", "sin", "softmax", "sqrt", "std", "sum", "tanh")
@@ -106,11 +108,25 @@ def run_calls(function: Any, space: dict, program: Program, done: Any = None, af
             after_call()
     if done:
         done()
+    empty_module(space)
     left, watched = references.left(), space.get("WATCHED", [])
     # Histories of eager's keep classes of Functions, and what these hold, where a backward gave nothing.
     is_kept = program.trains and (watched or MAKES_FUNCTION.search(program.source))
     seen[-1]["references"] = None if is_kept else (left, [look() is None for look in watched])
     return seen
+
+
+def empty_module(space: dict) -> None:
+    """What calls have left in the module: which array a view of one refers to may not be told (by tensors)."""
+    for name in grammar.OF_THE_MODULE:
+        held = space.get(name)
+        if hasattr(held, "cache_clear"):
+            held.cache_clear()
+        elif isinstance(held, type):
+            held.best = None
+            held.of.clear()
+        elif held is not None and name != "WATCHED":
+            held.clear()
 
 
 def run_plain(
@@ -291,6 +307,9 @@ def is_determined(program: Program) -> bool:
     if SEES_ENDS.search(program.source):
         with collecting_often():
             others.append(run_plain(program, PATIENT_SECONDS))
+    for salt in range(ORDERS if SETS.search(program.source) else 0):
+        with hashed_otherwise(salt):
+            others.append(run_plain(program, PATIENT_SECONDS))
     for filling in range(5):
         held = mixed_addresses()
         with filled_memory(0x11 * filling):
@@ -308,6 +327,20 @@ def is_determined(program: Program) -> bool:
             others.append(run_plain(program, PATIENT_SECONDS))
     expected = run_plain(program, PATIENT_SECONDS)
     return all(not compare.difference(a, b) for other in others for a, b in zip(expected, other, strict=True))
+
+
+@contextlib.contextmanager
+def hashed_otherwise(salt: int) -> Iterator[None]:
+    """Tensors come in another order out of a set: where they lie decides it."""
+    tensor = compare.torch and compare.torch.Tensor
+    before = tensor and tensor.__hash__
+    if tensor:
+        tensor.__hash__ = lambda self: hash((salt, id(self)))
+    try:
+        yield
+    finally:
+        if tensor:
+            tensor.__hash__ = before
 
 
 HANDLER = re.compile(r"^( *)except\*? .* as (\w+):$", re.MULTILINE)

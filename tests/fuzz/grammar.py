@@ -84,10 +84,15 @@ STATEMENTS = [
     "log.append({V})", "log.append({V})", "log.append({B})", "log.append({I})", "{+v} = [{V}, {V}]", "SHARED.append({I})", "STATE['n'] = {I}", "STATE['n'] += 1", "setattr({o}, 'w', {V})", "{o}.__dict__['z'] = {V}", "assert {B}, {S}", "{F}({V})",
     "{+i} = ({+i} := {I}) + 1", "for {+i} in range(3): {i} += 1", "if {B}: log.append({V})", "while len({l}) > 4: {l}.pop()", "Item.kind = {S}", "{+o} = Item([{V}])", "{d}['self'] = {d}" , "{l}.append({l})", "{+l} = {l}", "{+d} = {d}", "{+o} = {o}",
     "{l}.sort(key=str)", "{+v} = iter({L})", "{+z} = {Z}", "{+v} = next({z})", "log.append(next({z}, {V}))", "log.append(list({Z}))", "{o}.v = {z}", "{l}.append({z})", "{+v}, {+v} = {Z}", "log.append((next({z}, 1), next({z}, 2)))", "{+v} = ({V} for v in range(2))", "log.extend(zip({L}, {L}))", "{+d} = collections.defaultdict(list)", "{d}.clear()", "{+v} = {F}", "log.append(list({d}.items()))",
+    "HISTORY.append({V})", "{+v} = HISTORY[-1]", "log.append(len(HISTORY))", "HISTORY[{I}:] = []", "MEMO[{S}] = {V}", "MEMO.setdefault({I}, []).append({V})", "log.append(MEMO.get({S}, {V}))", "log.append(list(MEMO))", "Tally.n += {I}", "Tally.n += 1", "log.append(Tally.n)", "Tally.best = {V}", "{+v} = Tally.best", "Tally.of[{S}] = Tally.of.get({S}, 0) + 1", "log.append(dict(Tally.of))",
 ]  # fmt: skip
 
-# What a module has beside `f`, where the program uses it: caches, and weak references to what is gone in the end.
+# What a module has beside `f`, where the program uses it: caches, what calls leave for the next one, and weak references to
+# what is gone in the end.
 OF_THE_MODULE = {
+    "HISTORY": ["HISTORY = []"],
+    "MEMO": ["MEMO = {}"],
+    "Tally": ["", "", "class Tally:", "    n, best, of = 0, None, {}"],
     "KEPT": ["", "", "@functools.lru_cache(maxsize=None)", "def KEPT(v, w=1):", "    return [v, KEPT(v - 1)] if isinstance(v, int) and 0 < v < 5 else [v, 1 / w]"],
     "FEW": ["", "", "@functools.lru_cache(maxsize=2, typed=True)", "def FEW(v):", "    return v * 2, STATE['n']"],
     "WATCHED": ["WATCHED = []"],
@@ -261,17 +266,23 @@ TORCH = {
         "(lambda q: torch.nn.functional.binary_cross_entropy(q.sigmoid(), (q > {I}).float()))({A}.float())", "(lambda q: torch.nn.functional.cross_entropy(q, q.argmax(-1), weight=torch.arange(1.0, 4), label_smoothing=0.25))({A}.float())", "torch.nn.functional.cross_entropy({A}.float(), {A}.float().softmax(-1), torch.arange(1.0, 4), reduction='none')",
         "torch.nn.functional.cross_entropy({A}.float(), {A}.long(), ignore_index=1, label_smoothing=0.5)", "torch.nn.functional.instance_norm({A}.float().reshape(1, 3, -1), eps=1.0)", "Bent.apply({A}.float())", "torch.func.grad(lambda q: Bent.apply(q).sum() * {I})({A}.float()).contiguous()", "torch.vmap(lambda p: torch.func.grad(lambda q: Bent.apply(q).sum())(p))({A}.float()).contiguous()", "torch.vmap(lambda q: Bent.apply(q) + {I})({A}.float())",
     ],
-    "I": ["{A}.dim()", "{A}.numel()", "{A}.size(0)", "{A}.storage_offset()"],
-    "B": ["{A}.is_contiguous()", "{A}.is_floating_point()", "{A}.requires_grad", "torch.is_grad_enabled()", "torch.is_tensor({V})"],
-    "V": ["{A}.size()", "(lambda q: q.numel() and q.stride())({A})", "{A}.device", "(lambda q: q.numel() and q.T.stride())({A})", "{A}.is_leaf", "{A}.grad"],
+    "I": ["len({{a}, {a}})", "len({{A}, {a}, {a}})", "{A}.dim()", "{A}.numel()", "{A}.size(0)", "{A}.storage_offset()"],
+    "B": ["{a} in {{a}, {A}}", "{a} in {D}", "{{a}, {a}} == {{a}}", "{{a}} <= {{a}, {A}}", "{A}.is_contiguous()", "{A}.is_floating_point()", "{A}.requires_grad", "torch.is_grad_enabled()", "torch.is_tensor({V})"],
+    "D": ["{{a}: {V}}", "{{a}: {V}, {A}: {V}}", "dict.fromkeys([{a}, {a}], {I})", "{v: {V} for v in {A}[:2]}"],
+    "V": ["{{a}, {a}}", "frozenset([{a}, {A}])", "{{a}} | {{a}}", "{{a}, {A}} & {{a}}", "{{A}, {a}} - {{a}}", "next(iter({{a}}))", "{{a}: {V}}[{a}]", "{D}.get({a})", "{A}.size()", "(lambda q: q.numel() and q.stride())({A})", "{A}.device", "(lambda q: q.numel() and q.T.stride())({A})", "{A}.is_leaf", "{A}.grad"],
 }  # fmt: skip
 TORCH_STATEMENTS = [
+    "{d}[{a}] = {V}", "{d}[{a}] = {d}.get({a}, 0) + {I}", "{+v} = {d}.pop({a}, {V})", "MEMO[{a}] = {V}", "log.append({a} in MEMO)", "{+v} = MEMO.get({a}, {V})", "MEMO.setdefault({a}, {A}).add_({I})", "{+a} = sum({{a}, {a}})", "{+a} = sorted({{a}, {A}, {a}}, key=lambda q: float(q.double().sum()))[0]", "log.append(sorted(len(v) for v in {{A}, {A}}))",
     "{a}.add_({A})", "{a}.mul_(2)", "{a}.zero_()", "{a}.copy_({A})", "{a}.view(-1)[0] = {I}", "{a}.t_()", "{a}.relu_()", "{a}.clamp_({I}, 5)", "{a}[0].add_({I})", "{a}.T.mul_({A})", "{a}.fill_({I})", "{a}.masked_fill_({A} > 0, {I})", "torch.add({A}, 1, out={a})", "{a}.sub_({A}[0])", "{a}.neg_()",
     "{a}.unsqueeze_(0)", "{a}.index_fill_(0, torch.tensor([0]), {I})", "{a}.squeeze_()", "{a}.detach().add_(1)", "{a}.narrow(0, 0, 1).fill_({I})", "{a}.index_add_(0, torch.tensor([0]), {A}[:1])", "{a}.diagonal().zero_()", "{a}.data.add_(1)", "{a}.expand(2, -1, -1)[0].add_(1)", "{a}.gt_({A})", "{a}.eq_({I})", "{a}.ne_({A})", "{a}.le_({A}[0])", "{a}.logical_not_()", "{a}.logical_and_({A})",
     "{a}.view(torch.int16)[..., 0] = {I}", "{a}.view(torch.uint8)[..., :1].fill_({I})", "{a}.view(torch.int32)[0] += 1", "{+a} = {a}.view(torch.int16)", "{+a} = {a}.view(torch.bfloat16)", "{+a} = {A}.bfloat16()",
     "with torch.no_grad(): {a}.clamp_({I}, 5)", "with torch.no_grad(): {a}.mul_(0.5)", "with torch.no_grad(): {a}[0] = {A}", "with torch.no_grad(): {a}.copy_({A})",
 ]  # fmt: skip
 TORCH_BLOCKS = [
+    "if {a} in MEMO:\n    BODY\nelse:\n    MEMO[{a}] = {A}\n    BODY",
+    "for {+a} in {{a}}:\n    LOOP",
+    "for {+a}, {+v} in {{a}: {V}, {a}: {V}}.items():\n    LOOP",
+    "{+v} = {{a}, {A}}\n[q.add_({I}) for q in {v}]\n{v}.discard({a})\nBODY\n{v}.add({a})\nlog.append((len({v}), {a} in {v}))",
     "with torch.no_grad():\n    BODY",
     "with torch.enable_grad():\n    BODY",
     "with torch.set_grad_enabled({B}):\n    BODY",

@@ -41,6 +41,8 @@ _CPU = torch.device("cpu")
 
 _FUNCTIONS = {
     operator.pow: ("aten::pow", torch.pow),
+    operator.floordiv: ("aten::floor_divide", operator.floordiv),
+    operator.mod: ("aten::remainder", operator.mod),
     torch.ctc_loss: ("aten::ctc_loss", ctc_loss),
     **without_content.FUNCTIONS,
 }

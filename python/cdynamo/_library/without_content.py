@@ -55,6 +55,17 @@ def _least_squares(input: torch.Tensor, b: torch.Tensor, rcond: Any = None, *, d
     )
 
 
+def _inverse_stft(
+    input: torch.Tensor, n_fft: int, hop_length: Any = None, win_length: Any = None, window: Any = None,
+    center: bool = True, normalized: bool = False, onesided: Any = None, length: Any = None, return_complex: bool = False,
+) -> torch.Tensor:  # fmt: skip
+    """Of a window that overlaps as it should, which PyTorch looks at."""
+    whole = n_fft + (hop_length or n_fft // 4) * (input.shape[-1] - 1)
+    samples = length or (whole - n_fft // 2 * 2 if center else whole)
+    dtype = input.dtype if return_complex else torch.empty(0, dtype=input.dtype, device="meta").real.dtype
+    return input.new_empty([*input.shape[:-2], samples], dtype=dtype)
+
+
 FUNCTIONS = {
     function: (f"aten::{function.__name__}", _stated(function, of_nothing))
     for function, of_nothing in (
@@ -62,5 +73,6 @@ FUNCTIONS = {
         (torch._dirichlet_grad, _elementwise),
         (torch.histogram, _histogram),
         (torch.linalg.lstsq, _least_squares),
+        (torch.istft, _inverse_stft),
     )
 }

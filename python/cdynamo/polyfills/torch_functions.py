@@ -242,6 +242,25 @@ def meshgrid(*tensors, indexing=None):
     return tuple(grids)
 
 
+def each_of(function, tensors):
+    """The function of one tensor, of each of several in a tuple."""
+    if len(tensors) == 1:
+        tensors = tensors[0]
+    return tuple([function(t) for t in tensors]) if isinstance(tensors, (list, tuple)) else function(tensors)
+
+
+def atleast_1d(*tensors):
+    return each_of(torch._C._VariableFunctions.atleast_1d, tensors)
+
+
+def atleast_2d(*tensors):
+    return each_of(torch._C._VariableFunctions.atleast_2d, tensors)
+
+
+def atleast_3d(*tensors):
+    return each_of(torch._C._VariableFunctions.atleast_3d, tensors)
+
+
 def pixel_shuffle(input, upscale_factor):
     r = upscale_factor
     *batch, channels, height, width = input.shape
