@@ -86,7 +86,7 @@ class FlatArray final : public IteratorValue {
   }
   std::string describe() const override { return "flat of " + array_->describe(); }
   ValuePtr get_item(Executor& ex, const ValuePtr& key) override {
-    require_known_rules(key);
+    require_known_rules(ex, key);
     if (as_sym(key)) position_ = 0;  // also where it is out of range
     const ValuePtr items = flat(ex)->get_item(ex, key);
     position_ = 0;
@@ -96,7 +96,7 @@ class FlatArray final : public IteratorValue {
   }
   // NumPy repeats what is too short, and leaves out what is too much.
   void set_item(Executor& ex, const ValuePtr& key, const ValuePtr& value) override {
-    require_known_rules(key);
+    require_known_rules(ex, key);
     const graph::Value* given = value ? graph_value(value) : nullptr;
     if (!value || (given && given->type.rank() > 1)) break_graph("CD0503", "such an assignment to flat");
     if (!graph::is_contiguous(*ex.graph().sym, array_of(array_).array_type()))
@@ -139,10 +139,16 @@ class FlatArray final : public IteratorValue {
     }
     return make_tuple(ex, std::move(indices));
   }
-  // None, tuples and a single bool mean something else than to the array that `flat` is taken for.
-  static void require_known_rules(const ValuePtr& key) {
+  static bool holds_bool(Executor& ex, const ValuePtr& key) {
+    check_stack();  // a list may hold itself
+    if (const auto items = sequence_items(ex, key))
+      return std::ranges::any_of(*items, [&](const ValuePtr& item) { return holds_bool(ex, item); });
+    return key->type() == &PyBool_Type;
+  }
+  // None, tuples, a single bool and lists of bools mean something else than to the array that `flat` is taken for.
+  static void require_known_rules(Executor& ex, const ValuePtr& key) {
     const graph::Value* array = graph_value(key);
-    if (is_none(key) || key->type() == &PyTuple_Type ||
+    if (is_none(key) || key->type() == &PyTuple_Type || holds_bool(ex, key) ||
         (array && array->type.rank() == 0 && array->type.dtype == graph::DType::kBool))
       break_graph("CD0503", "such an index of flat");
   }

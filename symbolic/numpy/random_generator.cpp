@@ -61,7 +61,7 @@ IntRange not_negative(const CallArgs&) { return {0, kLargestSymbol}; }
 struct DrawnMethod {
   const char* name;
   IntRange (*range)(const CallArgs&) = nullptr;  // of an int; null: nothing is known of it
-  bool has_out = false;                          // it may write to an argument by position
+  int before_out = -1;  // so many arguments come before the one that it writes to, if it may
   // What it does other than to draw numbers; null: what it gives is nothing of this kind.
   ValuePtr (*apply)(Executor& ex, const ValuePtr& generator, const CallArgs& args) = nullptr;
 };
@@ -102,15 +102,15 @@ constexpr DrawnMethod kMethods[] = {
     {.name = "rand"},
     {.name = "randint", .range = range_of_integers},
     {.name = "randn"},
-    {.name = "random", .has_out = true},
+    {.name = "random", .before_out = 2},
     {.name = "random_sample"},
     {.name = "rayleigh"},
     {.name = "seed"},
     {.name = "shuffle", .apply = shuffled},
     {.name = "standard_cauchy"},
-    {.name = "standard_exponential", .has_out = true},
-    {.name = "standard_gamma", .has_out = true},
-    {.name = "standard_normal", .has_out = true},
+    {.name = "standard_exponential", .before_out = 3},
+    {.name = "standard_gamma", .before_out = 3},
+    {.name = "standard_normal", .before_out = 2},
     {.name = "standard_t"},
     {.name = "tomaxint", .range = not_negative},
     {.name = "triangular"},
@@ -177,17 +177,16 @@ class ArgumentsOfDraw {
         operands_(operands_of_draw(generator->source, numpy_stand_in(ex, generator))) {}
 
   void add(const CallArgs& args) {
-    // NumPy takes what is no array for one.
-    constexpr size_t kMostBeforeOut = 2;
-    if (method_.has_out && args.positional.size() > kMostBeforeOut) refuse(method_.name);
-    for (const ValuePtr& value : args.positional) add(value, method_.has_out);
+    // What it is to write to is left to NumPy, which takes for an array what is none.
+    if (method_.before_out >= 0 && std::ssize(args.positional) > method_.before_out) refuse(method_.name);
+    for (const ValuePtr& value : args.positional) add(value);
     if (args.keywords.empty()) return;
     operands_.keywords = checked(PyTuple_New(std::ssize(args.keywords)));
     for (size_t i = 0; i < args.keywords.size(); ++i) {
       const Keyword& keyword = args.keywords[i];
       const bool is_out = PyUnicode_CompareWithASCIIString(keyword.name.get(), "out") == 0;
       if (is_out && !is_none(keyword.value)) refuse(method_.name);
-      add(keyword.value, is_out);
+      add(keyword.value);
       PyTuple_SET_ITEM(operands_.keywords.get(), static_cast<Py_ssize_t>(i), Py_NewRef(keyword.name.get()));
     }
   }
@@ -219,14 +218,14 @@ class ArgumentsOfDraw {
   }
 
  private:
-  void add(const ValuePtr& given, bool is_written) {
+  void add(const ValuePtr& given) {
     const auto* scalar = dynamic_cast<NumpyNumberValue*>(given.get());
     const ValuePtr& value = scalar ? scalar->number() : given;
     if (PyRef constant = constant_argument(ex_, value)) {
       operands_.operands.push_back({.source = nullptr, .integer = {}, .constant = constant});
       operands_.now.push_back(std::move(constant));
     } else if (const auto* array = dynamic_cast<NumpyValue*>(value.get())) {
-      if (is_written || !(array->is_scalar() ? add_scalar(*array) : add_array(*array))) refuse(method_.name);
+      if (!(array->is_scalar() ? add_scalar(*array) : add_array(*array))) refuse(method_.name);
     } else if (add_number(ex_, operands_, value)) {
       if (const auto size = as_sym(value)) asked_.push_back({*size});
     } else if (!add_integers(value)) {

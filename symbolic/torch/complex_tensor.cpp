@@ -8,6 +8,7 @@
 #include "symbolic/interop/complex_access.h"
 #include "symbolic/interop/python_side.h"
 #include "symbolic/interop/torch_access.h"
+#include "symbolic/tensors/frameworks.h"
 #include "symbolic/torch/callables.h"
 #include "symbolic/torch/function_modes.h"
 #include "symbolic/torch/library_call.h"
@@ -328,7 +329,11 @@ ValuePtr complex_operator(Executor& ex, int nb_op, const ValuePtr& left, const V
   for (const ComplexOperatorRow& row : kOperators) {
     const bool writes = nb_op == row.in_place && nb_op != kNbInplaceMatrixMultiply;
     if (nb_op != row.nb_op && nb_op != row.in_place) continue;
-    const CallArgs args = positional({left, right});
+    const bool is_reflected = !is_tensor(left) && !complex_of(left);
+    if (nb_op == kNbTrueDivide && is_reflected)  // Tensor.__rdiv__
+      return complex_operator(ex, kNbMultiply, call_method(ex, right, "reciprocal"), left);
+    const bool is_swapped = nb_op == kNbAdd && is_reflected;  // Tensor.__radd__ is Tensor.add
+    const CallArgs args = is_swapped ? positional({right, left}) : positional({left, right});
     const std::string name = std::string(row.name) + (writes ? "_" : "");
     return try_complex_call(ex, name, "call_function", library_object("torch", row.name), args);
   }

@@ -272,7 +272,11 @@ void free_histories(Executor& ex, const std::vector<Value*>& outputs, const std:
 
 std::vector<int> freed_calls(Executor& ex) {
   const auto& freed = tensor_capture(ex).freed;
-  if (freed.empty()) return {};
+  // What a gradient with a history is computed with counts to the calls whose derivatives it is made of, and is not freed with them.
+  const auto has_history = [](const auto& node) {
+    return node->op->name == "autograd.grad" && !node->no_grad;
+  };
+  if (freed.empty() || std::ranges::any_of(ex.graph().nodes, has_history)) return {};
   absl::btree_set<int> calls;
   absl::flat_hash_set<int> others;
   for (const auto& node : ex.graph().nodes) {

@@ -219,8 +219,6 @@ def test_a_gradient_that_is_none_at_zero():
 
 
 def test_what_is_not_finite():
-    """Sums are those of the parts: eager multiplies by 1 + 0j first, and inf + inf is NaN there."""
-
     def f(a, b):
         return torch.view_as_real(a * b), a.abs()
 

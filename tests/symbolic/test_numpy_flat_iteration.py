@@ -99,3 +99,25 @@ def test_flat_of_a_scalar_begins_anew_in_each_call():
     compiled = cdynamo.optimize(f)
     for number in (15.0, 15.0, 16.0, 16.0):
         assert compiled(np.float64(number)) == f(np.float64(number))
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize("key", [True, False, [True, False] * 3, [[True] * 6], [1, 0], []], ids=str)
+def test_bools_as_indices(key):
+    """A bool is an index here, and not a mask of a new axis."""
+
+    def f(a):
+        b = a.copy()
+        b.flat[key] = 7
+        return a.flat[key], b
+
+    a = np.arange(6.0).reshape(2, 3)
+    try:
+        expected = f(a)
+    except (IndexError, ValueError) as error:
+        with pytest.raises(type(error)):
+            cdynamo.optimize(f)(a)
+        return
+    for ours, plain in zip(cdynamo.optimize(f)(a), expected):
+        assert type(ours) is type(plain)
+        np.testing.assert_array_equal(ours, plain, strict=True)

@@ -15,6 +15,7 @@ from cdynamo.polyfills.complex_pairs import (
     _laid_out_pairs,
     _of,
     _pairs,
+    _part,
     _parts,
     _plain,
     _rule,
@@ -175,23 +176,39 @@ def rsub(a, b, *, alpha=1):
     return sub(b, a, alpha=alpha)
 
 
-def _scaled(b, alpha):
+def _sum(a, b, alpha, negated):
     if isinstance(alpha, (complex, bool)):
         not_captured("a complex alpha, or a bool")
-    if isinstance(alpha, int) and alpha == 1:
-        return b
-    return mul(b, alpha) if _is_complex(b) else b * alpha
-
-
-def _sum(a, b, alpha, negated):
+    if negated and any([isinstance(x, torch.Tensor) and x.dtype == torch.bool for x in (a, b)]):
+        not_captured("a difference of bools")
     strides = _strides_of_result(a, b)
-    b = _scaled(b, alpha)
     _check(a, b)
+    alpha = -alpha if negated else alpha
     if _is_complex(a) and _is_complex(b) and a.shape == b.shape:
-        pairs = _pairs(a) - _pairs(b) if negated else _pairs(a) + _pairs(b)
-        return _of(_laid_out_pairs(pairs, strides))
-    (ar, ai), (br, bi) = _parts(a), _parts(b)
-    return _joined(ar - br, ai - bi, strides) if negated else _joined(ar + br, ai + bi, strides)
+        return _of(_laid_out_pairs(_pairs(a) + _times_pairs(_pairs(b), alpha), strides))
+    if isinstance(b, torch.Tensor) and not b.is_complex():
+        b = b.to(_part(a))
+    (ar, ai), (br, bi) = _parts(a), _times(b, alpha)
+    return _joined(ar + br, ai + bi, strides)
+
+
+def _times(b, alpha):
+    """The parts of alpha * b, a product of complex numbers to eager's sums: where one part is infinite or NaN, so is the other."""
+    real, imag = _parts(b)
+    of_real, of_imag = _nothing(real), _nothing(imag)
+    if alpha != 1:
+        real, imag = (-real, -imag) if alpha == -1 else (real * alpha, imag * alpha)
+    return real - of_imag, imag + of_real
+
+
+def _times_pairs(pairs, alpha):
+    others = pairs.detach().flip(-1) * torch.tensor([-0.0, 0.0], dtype=pairs.dtype, device=pairs.device)
+    return (pairs if alpha == 1 else -pairs if alpha == -1 else pairs * alpha) + others
+
+
+def _nothing(x):
+    """0 * x. No gradient comes through it."""
+    return x.detach() * 0.0 if isinstance(x, torch.Tensor) else x * 0.0
 
 
 @_rule("mul", "multiply")
@@ -228,9 +245,9 @@ def _quotient(a, b, strides):
     great, small = torch.where(first, br, bi), torch.where(first, bi, br)
     is_zero = great == 0
     ratio = torch.where(is_zero, 0.0, small / torch.where(is_zero, 1.0, great))
-    scale = 1.0 / (great + small * ratio)
-    real = torch.where(first, ar + ai * ratio, ar * ratio + ai)
-    imag = torch.where(first, ai - ar * ratio, ai * ratio - ar)
+    scale = 1.0 / (torch.where(is_zero, 0.0, great) + small * ratio)
+    real = torch.where(is_zero, ar, torch.where(first, ar + ai * ratio, ar * ratio + ai))
+    imag = torch.where(is_zero, ai, torch.where(first, ai - ar * ratio, ai * ratio - ar))
     return _joined(real * scale, imag * scale, strides)
 
 
@@ -293,8 +310,12 @@ def angle(z):
 @_rule("exp")
 def exp(z):
     real, imag = _parts(z)
-    size = torch.exp(real)
-    return _joined(size * torch.cos(imag), torch.where(imag == 0, imag, size * torch.sin(imag)), _strides_of_result(z))
+    size, sine = torch.exp(real), torch.sin(imag)
+    # As the C library has it of what turns without end: as long as `real` says, or nothing at all.
+    endless = real.isinf() & ~imag.isfinite()
+    none = torch.copysign(torch.zeros_like(imag), imag)
+    of_imag = torch.where(endless & (real < 0), none, torch.where(imag == 0, imag, size * sine))
+    return _joined(torch.where(endless, size, size * torch.cos(imag)), of_imag, _strides_of_result(z))
 
 
 @_rule("eq")
