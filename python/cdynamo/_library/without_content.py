@@ -57,7 +57,8 @@ def _least_squares(input: torch.Tensor, b: torch.Tensor, rcond: Any = None, *, d
 
 def _inverse_stft(
     input: torch.Tensor, n_fft: int, hop_length: Any = None, win_length: Any = None, window: Any = None,
-    center: bool = True, normalized: bool = False, onesided: Any = None, length: Any = None, return_complex: bool = False,
+    center: bool = True, normalized: bool = False, onesided: Any = None, length: Any = None,
+    return_complex: bool = False,
 ) -> torch.Tensor:  # fmt: skip
     """Of a window that overlaps as it should, which PyTorch looks at."""
     whole = n_fft + (hop_length or n_fft // 4) * (input.shape[-1] - 1)

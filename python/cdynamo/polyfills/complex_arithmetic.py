@@ -193,7 +193,7 @@ def _sum(a, b, alpha, negated):
 
 
 def _times(b, alpha):
-    """The parts of alpha * b, a product of complex numbers to eager's sums: where one part is infinite or NaN, so is the other."""
+    """The parts of alpha * b, to eager's sums a product of complex numbers: an infinite part makes NaN of the other."""
     real, imag = _parts(b)
     of_real, of_imag = _nothing(real), _nothing(imag)
     if alpha != 1:
