@@ -449,6 +449,7 @@ std::shared_ptr<Entry> CodeCache::compile(CallSignature& signature, const symbol
   } catch (const graph::UserError& refused) {  // a write that turns out to be none once views are worked out
     signature.skip = true;
     symbolic::log_warning(absl::StrCat(full_name(), " runs in Python: ", refused.message));
+  } catch (const StackIsFull&) {  // another call may be less deep
   } catch (const std::exception& error) {
     signature.skip = true;
     report_internal_error(error.what(), failed);

@@ -201,8 +201,12 @@ class CallableGraph : public CompiledGraph {
   DrawnGenerators generators_;
 };
 
-// What the bridge raised. BackendCompilerFailed goes to the user; another error is one of ours.
+// What the bridge raised. BackendCompilerFailed goes to the user; another error is one of ours, where there was room to run it.
 [[noreturn]] void throw_bridge_error() {
+  if (PyErr_ExceptionMatches(PyExc_RecursionError)) {
+    PyErr_Clear();
+    throw StackIsFull{};
+  }
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback);
   PyErr_NormalizeException(&type, &value, &traceback);

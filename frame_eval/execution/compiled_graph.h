@@ -22,6 +22,9 @@ struct RunInPython {
   bool unexpected_number = false;  // one that the graph read from a tensor is none that was compiled for
 };
 
+// Thrown by compile_with_callable: the calls are as deep as they may be.
+struct StackIsFull {};
+
 class CompiledGraph {
  public:
   virtual ~CompiledGraph() = default;
@@ -37,7 +40,7 @@ std::unique_ptr<CompiledGraph> compile_native(const symbolic::CaptureResult& cap
                                               std::vector<OutputForm> forms, Mode mode, NativeReport& report);
 
 // The graph is described to Python, which gives back a callable on the input objects. `globals`: the function's.
-// Throws graph::Unsupported, graph::InternalError, PythonError (BackendCompilerFailed).
+// Throws graph::Unsupported, graph::InternalError, PythonError (BackendCompilerFailed), StackIsFull.
 std::unique_ptr<CompiledGraph> compile_with_callable(const symbolic::CaptureResult& capture,
                                                      const Config& config, const Bindings& example,
                                                      PyObject* globals, std::vector<OutputForm> forms);

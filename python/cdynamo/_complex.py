@@ -12,15 +12,15 @@ from cdynamo._library import without_content
 _STATED = {function: stated for function, (_, stated) in without_content.FUNCTIONS.items()}
 
 
-def complex_of(pairs: torch.Tensor, conjugate: bool) -> torch.Tensor:
+def complex_of(pairs: torch.Tensor, conjugate: bool, is_fresh: bool) -> torch.Tensor:
     """The complex tensor over the memory of `pairs`, lazily conjugated or not; with its history, in any grad mode.
 
-    Eager has no view there, unless `pairs` is one: the result can be made a leaf that is written to. A view that was
-    made under no_grad has a base with a history, and no node of its own."""
+    Eager has no view there, unless `pairs` is one of what the program has: the result can be made a leaf that is
+    written to. A view that was made under no_grad has a base with a history, and no node of its own."""
     is_recorded = not (pairs.requires_grad and pairs._is_view() and pairs.grad_fn is None)
     with torch.set_grad_enabled(is_recorded):
         result = torch.view_as_complex(pairs)
-        if not pairs.requires_grad and not pairs._is_view():
+        if not pairs.requires_grad and (is_fresh or not pairs._is_view()):
             result = result.detach()
     if not conjugate:
         return result

@@ -78,7 +78,15 @@ ValuePtr find_rule(Executor& ex, PythonSide table, std::string_view name) {
 }
 
 ValuePtr apply_rule(Executor& ex, const ValuePtr& rule, const CallArgs& args) {
-  return result_of_rule(ex, rule, args, "an operator of complex tensors");
+  const int first = ex.graph().next_value_id();
+  const ValuePtr result = result_of_rule(ex, rule, args, "an operator of complex tensors");
+  const auto note = [&](const ValuePtr& leaf) {
+    ComplexTensor* tensor = complex_of(leaf);
+    if (tensor && base_of(tensor_capture(ex), tensor->pairs()->value())->id >= first) tensor->set_fresh();
+    return leaf;
+  };
+  if (result) map_leaves(ex, result, note);
+  return result;
 }
 
 bool is_in_place(std::string_view name) { return name.ends_with("_") && !name.ends_with("__"); }
@@ -216,9 +224,11 @@ ValuePtr wrap_complex_tensor(Executor& ex, PyObject* object, const SourcePtr& so
 RecipePtr ComplexTensor::recipe(Executor& ex) {
   if (recipe_) return recipe_;
   if (source) return recipe_ = source_recipe(source);
-  const RecipePtr conjugate = make_recipe(RecipeKind::kConstant, conjugate_ ? Py_True : Py_False);
-  return first_recipe(recipe_,
-                      call_recipe(python_side(PythonSide::kComplexOf), {pairs_->recipe(ex), conjugate}));
+  const auto flag = [](bool is_set) {
+    return make_recipe(RecipeKind::kConstant, is_set ? Py_True : Py_False);
+  };
+  return first_recipe(recipe_, call_recipe(python_side(PythonSide::kComplexOf),
+                                           {pairs_->recipe(ex), flag(conjugate_), flag(is_fresh_)}));
 }
 
 // ---- attributes

@@ -31,10 +31,12 @@ class ComplexTensor final : public SymbolicValue {
 
   const std::shared_ptr<TensorValue>& pairs() const { return pairs_; }
   bool conjugate() const { return conjugate_; }
+  // The call that gave it has made its memory: PyTorch knows no view there, whatever the pairs are.
+  void set_fresh() { is_fresh_ = true; }
 
  private:
   std::shared_ptr<TensorValue> pairs_;
-  bool conjugate_;
+  bool conjugate_, is_fresh_ = false;
   PyTypeObject* type_;
   RecipePtr recipe_;
 };

@@ -18,6 +18,7 @@ OPERANDS = {
     "tensor": Z.flip(0).roll(3),
     "wide tensor": Z.roll(5).to(torch.complex128),
     "real tensor": torch.tensor(PARTS * 7),
+    "wide real tensor": torch.tensor(PARTS * 7, dtype=torch.float64),
     "integers": torch.arange(49) - 20,
     "bools": torch.arange(49) > 20,
     "no dims": Z[13],

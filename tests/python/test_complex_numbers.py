@@ -577,3 +577,21 @@ def test_comparisons_lie_as_their_first_operand_does(backend):
     for got, expected in zip(cdynamo.optimize(program, backend=backend)(*args), program(*args)):
         assert torch.equal(got, expected)
         assert got.stride() == expected.stride()
+
+
+@pytest.mark.parametrize("make", [lambda x: x.unfold(0, 1, 1), lambda x: x.t(), lambda x: x])
+def test_what_an_operator_gives_is_no_view(make):
+    """Which a Function of the program's would hand on, and PyTorch refuse to write to."""
+
+    class Scaled(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, z):
+            return z * 2
+
+    def f(x):
+        z = Scaled.apply(make(x).cfloat())
+        cdynamo.graph_break()
+        return z.add_(1).detach() * 1
+
+    x = torch.arange(9.0).reshape(3, 3).requires_grad_()
+    torch.testing.assert_close(cdynamo.optimize(f)(x), f(x))

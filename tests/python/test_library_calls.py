@@ -413,3 +413,18 @@ def test_lengths_that_ctc_loss_refuses_are_eagers():
 
     x, lengths = torch.randn(5, 3, 4).log_softmax(-1), torch.tensor([2, 1, 2])
     assert cdynamo.optimize(f)(x, lengths) == f(x, lengths)
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: torch.as_strided_copy(x, (2, 2), (1, 2)),
+        lambda x: torch.as_strided_scatter(x, torch.ones(2, 2), (2, 2), (1, 2), 1),
+        lambda x: torch.ops.aten.as_strided_copy.default(x, (2, 2), (1, 2)),
+        lambda x: torch.ops.aten.as_strided.default(x, (2, 2), (1, 2)) + 1,
+    ],
+)
+def test_what_reads_memory_past_its_argument(f):
+    whole = torch.arange(48.0)
+    for x in whole[:16].view(4, 4), whole[16:32].view(4, 4), whole[::3].view(4, 4), whole[:16].view(4, 4).T[1:]:
+        assert_same(cdynamo.optimize(f)(x), f(x))

@@ -51,6 +51,9 @@ _NAMESPACES = ("torch", "torch._C._nn", "torch._C._linalg", "torch._C._fft", "to
 # Operators that PyTorch cannot differentiate: backwards call them.
 _WITHOUT_DERIVATIVE = ("aten::_standard_gamma_grad", "aten::_dirichlet_grad")
 
+# Operators that read their argument's memory, past what it is a view of.
+_OF_MEMORY = ("aten::as_strided", "aten::as_strided_copy", "aten::as_strided_scatter")
+
 # Operators whose first result is the operand at the indices that their second one has: where `dim` stands among the
 # arguments, and what it is where it is not given.
 _SELECTIONS: dict[str, tuple[int, int | None]] = {
@@ -156,6 +159,8 @@ class Call:
         self.numbers = numbers
         self._assumed = self._ASSUMED[0]
         self.name, self._function = _operator(kind, target)
+        if self.name.split(".")[0] in _OF_MEMORY:
+            raise Refused("it reads its argument's memory")
         self.__name__ = self.__qualname__ = self.name.replace("::", "_").replace(".", "_")
         self._ids = list(tensors)
         self.operands = list(tensors.values())  # dtype, sizes, strides, device of each

@@ -186,7 +186,7 @@ def _sum(a, b, alpha, negated):
     alpha = -alpha if negated else alpha
     if _is_complex(a) and _is_complex(b) and a.shape == b.shape:
         return _of(_laid_out_pairs(_pairs(a) + _times_pairs(_pairs(b), alpha), strides))
-    if isinstance(b, torch.Tensor) and not b.is_complex():
+    if isinstance(b, torch.Tensor) and not b.is_complex() and not b.is_floating_point():
         b = b.to(_part(a))
     (ar, ai), (br, bi) = _parts(a), _times(b, alpha)
     return _joined(ar + br, ai + bi, strides)
