@@ -25,7 +25,7 @@
 #include "symbolic/interop/logs.h"
 #include "symbolic/tensors/array_value.h"
 #include "symbolic/tensors/possible_alias.h"
-#include "symbolic/torch/differentiation.h"
+#include "symbolic/torch/freed_histories.h"
 #include "symbolic/torch/made_leaves.h"
 #include "symbolic/values/builtins.h"
 #include "symbolic/values/decimal_context.h"

@@ -1,16 +1,13 @@
 #include "symbolic/torch/differentiation.h"
 
 #include <algorithm>
-#include <optional>
-#include <ranges>
 #include <span>
 
-#include "absl/container/btree_set.h"
 #include "absl/container/flat_hash_set.h"
 #include "graph/op.h"
 #include "symbolic/capture/executor_state.h"
 #include "symbolic/capture/value_factories.h"
-#include "symbolic/tensors/possible_alias.h"
+#include "symbolic/torch/freed_histories.h"
 #include "symbolic/torch/tensor.h"
 #include "symbolic/torch/tensor_hooks.h"
 #include "symbolic/values/value_tools.h"
@@ -25,14 +22,21 @@ using graph::Value;
 // The values that depend on one of the roots within the captured graph.
 class Dependents {
  public:
-  Dependents(Executor& ex, const Value* root) : Dependents(ex, std::span(&root, 1)) {}
-  Dependents(Executor& ex, std::span<const Value* const> roots)
+  Dependents(Executor& ex, const Value* root) : capture_(tensor_capture(ex)), values_({root}) {
+    visit_all(ex);
+  }
+  Dependents(Executor& ex, std::span<Value* const> roots)
       : capture_(tensor_capture(ex)), values_(roots.begin(), roots.end()) {
-    for (const auto& node : ex.graph().nodes) visit(*node);
+    visit_all(ex);
   }
   bool contains(const Value* value) const { return values_.count(value) > 0; }
+  absl::flat_hash_set<const Value*> take() { return std::move(values_); }
 
  private:
+  void visit_all(Executor& ex) {
+    for (const auto& node : ex.graph().nodes) visit(*node);
+  }
+
   const Value* base_of(const Value* value) const {
     auto found = capture_.base_of.find(value);
     return found == capture_.base_of.end() ? value : found->second;
@@ -199,42 +203,6 @@ bool has_expanded_gradient(Executor& ex, const Value* input, const std::vector<V
   }
 }
 
-// ---- what a backward frees
-
-// Operators whose derivatives read sizes and numbers alone, whatever their operands.
-bool saves_no_tensor(const Node& node) {
-  static constexpr std::string_view kNames[] = {"add",   "cat", "clone", "contiguous", "flatten",
-                                                "mean",  "neg", "ravel", "repeat",     "reshape",
-                                                "stack", "sub", "sum",   "to"};
-  return node.op->view || std::ranges::find(kNames, node.op->name) != std::end(kNames);
-}
-
-// The nodes that a backward from the outputs goes through on its way to the inputs.
-std::vector<const Node*> nodes_between(Executor& ex, const std::vector<Value*>& outputs,
-                                       const std::vector<Value*>& inputs) {
-  const TensorCapture& capture = tensor_capture(ex);
-  const Dependents dependents(ex, std::vector<const Value*>(inputs.begin(), inputs.end()));
-  absl::flat_hash_set<const Value*> behind;
-  const auto add = [&](const Value* value) { behind.insert({value, base_of(capture, value)}); };
-  for (const Value* output : outputs) add(output);
-  const auto counts = [&](const Value* value) {
-    return behind.contains(value) && dependents.contains(value);
-  };
-  std::vector<const Node*> between;
-  for (const auto& node : std::views::reverse(ex.graph().nodes)) {
-    if (node->no_grad) continue;
-    bool is_between = std::ranges::any_of(node->results, counts);
-    if (node->in_place) is_between |= counts(base_of(capture, std::get<Value*>(node->args.at(0))));
-    if (node->op->name == "core.function")
-      is_between |=
-          std::ranges::any_of(graph::Args(node->op->parsed[0], node->args).values("outputs"), counts);
-    if (!is_between) continue;
-    between.push_back(node.get());
-    graph::for_each_operand(*node, [&](Value*& operand) { add(operand); });
-  }
-  return between;
-}
-
 // A Function whose backward is.
 bool is_once_differentiable(const std::unique_ptr<Node>& node) {
   if (node->op->name != "core.function") return false;
@@ -252,45 +220,8 @@ bool autograd_flag(const ValuePtr& value, bool otherwise) {
   return object == Py_True;
 }
 
-void free_histories(Executor& ex, const std::vector<Value*>& outputs, const std::vector<Value*>& inputs,
-                    bool retain_graph) {
-  auto& freed = tensor_capture(ex).freed;
-  std::vector<const Value*> read;
-  for (const Node* node : nodes_between(ex, outputs, inputs))
-    if (!saves_no_tensor(*node)) read.insert(read.end(), node->results.begin(), node->results.end());
-  std::optional<int64_t> first;
-  for (const Value* value : read)
-    if (const auto found = freed.find(value); found != freed.end())
-      first = std::min(found->second, first.value_or(found->second));
-  if (first) {
-    ex.state().break_step = *first;
-    break_graph("CD0400", "a backward through what another one has freed");
-  }
-  if (retain_graph) return;
-  for (const Value* value : read) freed.emplace(value, current_root_step(ex));
-}
-
-std::vector<int> freed_calls(Executor& ex) {
-  const auto& freed = tensor_capture(ex).freed;
-  // What a gradient with a history is computed with counts to the calls whose derivatives it is made of, and is not freed with them.
-  const auto has_history = [](const auto& node) {
-    return node->op->name == "autograd.grad" && !node->no_grad;
-  };
-  if (freed.empty() || std::ranges::any_of(ex.graph().nodes, has_history)) return {};
-  absl::btree_set<int> calls;
-  absl::flat_hash_set<int> others;
-  for (const auto& node : ex.graph().nodes) {
-    if (node->no_grad || node->user_call < 0 || saves_no_tensor(*node)) continue;
-    const bool is_freed =
-        std::ranges::any_of(node->results, [&](const Value* each) { return freed.contains(each); });
-    if (is_freed)
-      calls.insert(node->user_call);
-    else
-      others.insert(node->user_call);
-  }
-  std::vector<int> all(calls.begin(), calls.end());
-  std::erase_if(all, [&](int call) { return others.contains(call); });
-  return all;
+absl::flat_hash_set<const Value*> dependents_of(Executor& ex, std::span<Value* const> roots) {
+  return Dependents(ex, roots).take();
 }
 
 bool depends_on(Executor& ex, const Value* value, const Value* root) {

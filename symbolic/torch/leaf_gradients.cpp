@@ -6,6 +6,7 @@
 #include "symbolic/capture/executor_state.h"
 #include "symbolic/capture/value_factories.h"
 #include "symbolic/torch/differentiation.h"
+#include "symbolic/torch/freed_histories.h"
 #include "symbolic/values/pending_effect.h"
 #include "symbolic/values/value_tools.h"
 
