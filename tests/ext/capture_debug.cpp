@@ -1,6 +1,7 @@
 #include "tests/ext/capture_debug.h"
 
 #include <chrono>
+#include <iterator>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -13,11 +14,12 @@ namespace cdynamo::symbolic {
 namespace {
 
 constexpr const char* kGuardNames[] = {
-    "type",           "identity",         "equals",           "set layout",     "length",
-    "dict keys",      "key absent",       "attribute absent", "type unchanged", "not subclass",
-    "tensor",         "dynamic int",      "dynamic float",    "function code",  "same object",
-    "not the object", "distinct tensors",
+    "type",           "identity",     "equals",           "set layout",     "length",
+    "dict keys",      "key absent",   "attribute absent", "type unchanged", "not subclass",
+    "tensor",         "dynamic int",  "dynamic float",    "function code",  "same object",
+    "not the object", "dies quietly", "distinct tensors",
 };
+static_assert(std::size(kGuardNames) == static_cast<size_t>(GuardKind::kDistinctTensors) + 1);
 constexpr const char* kEffectNames[] = {"set attribute", "delete attribute", "set item",     "delete item",
                                         "replace list",  "extend list",      "replace dict", "replace set",
                                         "set global",    "delete global",    "set cell",     "call"};
