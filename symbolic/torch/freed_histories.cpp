@@ -30,7 +30,9 @@ bool saves_no_tensor(const Node& node) {
 std::vector<const Node*> nodes_between(Executor& ex, const std::vector<Value*>& outputs,
                                        const std::vector<Value*>& inputs) {
   const TensorCapture& capture = tensor_capture(ex);
-  const absl::flat_hash_set<const Value*> dependents = dependents_of(ex, inputs);
+  // The way ends at the inputs: what has made them is not gone through.
+  absl::flat_hash_set<const Value*> dependents = dependents_of(ex, inputs);
+  for (const Value* input : inputs) dependents.erase(input);
   absl::flat_hash_set<const Value*> behind;
   const auto add = [&](const Value* value) { behind.insert({value, base_of(capture, value)}); };
   for (const Value* output : outputs) add(output);

@@ -209,3 +209,24 @@ def test_what_is_freed_is_not_kept():
     x, w = torch.ones(64, 64), weights(64)
     returned = compiled(x, w)
     assert returned.requires_grad and returned.grad_fn.saved_tensors == ()
+
+
+def made_inside(x, w):
+    v = torch.ones(3, requires_grad=True)
+    (x * v).sum().backward()
+    (x * v * v).sum().backward()
+    return (v.grad,)
+
+
+def to_what_is_computed(x, w):
+    y = (x @ w).tanh()
+    (first,) = torch.autograd.grad(y.exp().sum(), y)
+    (second,) = torch.autograd.grad(y.sin().sum(), y)
+    y.sum().backward()
+    return first, second, w.grad
+
+
+@pytest.mark.parametrize("program", [made_inside, to_what_is_computed], ids=lambda program: program.__name__)
+def test_what_has_made_the_inputs_is_not_gone_through(program):
+    fast = cdynamo.optimize(program, fullgraph=program is made_inside)
+    same(fast(torch.ones(3, 3), weights()), program(torch.ones(3, 3), weights()))
