@@ -298,8 +298,7 @@ class Selector {
   // As a mask over an axis of its own, of one item.
   void known_mask_of_new_axis(bool is_true) {
     selection_.view = append_call1(ex_, "unsqueeze", {selection_.view, Sym(dim_)});
-    ListIndex first{.sizes = {1}, .items = {0}};
-    advanced(is_true ? list_tensor(ex_, first) : no_indices(ex_), 1);
+    bools(ListIndex{.sizes = {1}, .items = {Sym(int64_t{is_true})}, .boolean = true});
   }
 
   // A 0-d bool is a mask over an axis of its own, of one item.

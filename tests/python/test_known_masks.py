@@ -62,8 +62,6 @@ class TestSubscript:
                 assert outcome(fast, array) == outcome(SUBSCRIPTS[name], array)
 
     def test_write(self, make, name):
-        if name == "nested, and a dim behind":
-            pytest.skip("it is written to a view")
         plain, a = write(SUBSCRIPTS[name]), np.arange(12.0).reshape(3, 4)
         fast = cdynamo.optimize(plain)
         for value in 7, 2.5, True:
